@@ -24,7 +24,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs golden install clean
+.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs golden install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,12 +33,16 @@ demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (a quarter of an hour on two cores)
-	$(BIN)/python -m pytest -m "not slow and not gpu and not alone" $(THREE)
-	$(BIN)/python -m pytest -m "alone and not slow and not gpu" $(ALONE)
+	$(BIN)/python -m pytest -m "not slow and not gpu and not alone and not browser" $(THREE)
+	$(BIN)/python -m pytest -m "alone and not slow and not gpu and not browser" $(ALONE)
 
 test-all: $(READY) ## the tests, the slow ones included, with new examples of what any input must hold
-	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu and not alone" $(THREE)
-	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "alone and not gpu" $(ALONE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu and not alone and not browser" $(THREE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "alone and not gpu and not browser" $(ALONE)
+
+browser: $(READY) ## the report in Chromium, if there is one; the screenshots are in build/report (a minute)
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	$(BIN)/python -m pytest -m "browser" tests/report
 
 check: $(READY) ## style, types and the directions between the packages
 	$(BIN)/ruff check .

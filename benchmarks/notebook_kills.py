@@ -258,7 +258,10 @@ class Killer(threading.Thread):
             time.sleep(0.01)
         time.sleep(self._delay)
         (owner,) = self._run_dir.glob("owner-*")
-        os.kill(int(owner.read_text().split()[0]), signal.SIGKILL)
+        try:
+            os.kill(int(owner.read_text().split()[0]), signal.SIGKILL)
+        except ProcessLookupError:
+            return  # the notebook has ended
         time.sleep(0.1)
         self.stood = read_progress(self._run_dir)
 

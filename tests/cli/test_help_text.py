@@ -26,11 +26,20 @@ EXAMPLES = {
     ],
     "check": ["oomph check train.py --epochs 5", "oomph check --fit 2 train.py"],
     "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
+    "runs": ["oomph runs", "oomph runs prune --older-than 30d", "oomph runs prune --keep 10 --dry-run"],
     "kernel": [
         "oomph kernel install",
         "oomph kernel install --like NAME",
         "oomph kernel list",
         "oomph kernel uninstall",
+    ],
+    "report": [
+        "oomph report",
+        "oomph report RUN --out report.html",
+        "oomph report RUN RUN --out both.html",
+        "oomph report --format md",
+        "oomph report --format csv > run.csv",
+        "oomph report --serve 8000",
     ],
     "demo": ["oomph demo --keep what-the-demo-left"],
 }

@@ -25,8 +25,11 @@ COMMAND_LINES = {
     "plan without a training": ["plan", "--json", "train.py"],
     "check without a training": ["check", "--json", "train.py"],
     "watch": ["watch", "--json"],
+    "runs": ["runs", "--json"],
+    "prune": ["runs", "prune", "--keep=9", "--json"],
     "kernel": ["kernel", "list", "--json"],
     "explain a run": ["explain", "--json", "there"],
+    "report": ["report", "--format", "json", "there"],
     "explain the decisions of a run": ["explain", "--json", "there", "--decisions"],
 }
 WITH_TENSORFLOW = {"rehearse": "tests/rehearse/test_judge.py", "demo": "tests/test_project.py"}

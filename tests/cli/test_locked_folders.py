@@ -25,6 +25,8 @@ _AS_A_USER = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.
         (("explain", "locked"), 3),
         (("explain", "locked/train.log"), 3),
         (("explain", "--decisions", "locked"), 3),
+        (("runs", "locked"), 3),
+        (("runs", "prune", "locked"), 3),
     ],
 )
 def test_locked_folder_is_rejected_with_a_one_line_error(tmp_path: Path, words: tuple[str, ...], code: int) -> None:

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,10 @@ import pytest
 import oomph
 from oomph import cli
 from oomph.cli import run as run_verb
+from oomph.journal.events import AttemptStarted
+from oomph.journal.journal import Journal
 from oomph.protocol.handover import Guarding
+from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor import launch as launching
 from oomph.run.supervisor.closing import RunOutcome
@@ -282,3 +286,22 @@ def _oomph(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=LIMIT,
     )
+
+
+def test_report_is_written_at_the_end_and_cannot_change_the_exit_code(monkeypatch, capsys, tmp_path):
+    run_dir = tmp_path / "run"
+    record = RunRecord(("train.py",), "python", str(tmp_path), "2026-01-01T00:00:00+0000")
+    RunDirectory.create(run_dir, record).close()
+    journal = Journal(run_dir, 1, "supervisor")
+    journal.write(AttemptStarted())
+    journal.close()
+    monkeypatch.setattr(launching, "launch", lambda request: RunOutcome(7, summarise([], 7), run_dir))
+    assert cli.main(["run", "--report", "train.py"]) == 7
+    assert capsys.readouterr().err == f"oomph: the report is in {run_dir}/report.html\n"
+    assert "<!doctype html>" in (run_dir / "report.html").read_text()
+    shutil.rmtree(run_dir)
+    assert cli.main(["run", "--report", "train.py"]) == 7
+    assert capsys.readouterr().err.startswith("oomph: the report could not be written: ")
+    monkeypatch.setattr(launching, "launch", lambda request: RunOutcome(0, summarise([], 0)))
+    assert cli.main(["run", "--report", "train.py"]) == 0
+    assert capsys.readouterr().err == "oomph: there is no report, since the run has no directory\n"

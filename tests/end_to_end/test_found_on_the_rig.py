@@ -83,6 +83,26 @@ def test_overheating_and_a_lost_gpu_are_each_reported_once(work, rig):
     assert all(each["ended"] for each in after["incidents"])
 
 
+LOSES = "set gpus 1\nstr * name Fake H100\nat 2 0 xid 79\nat 2 0 lost 1\n"
+NOTES = "#!/bin/sh\ncat >> noted\necho >> noted\n"
+
+
+@pytest.mark.slow
+def test_lost_gpu_is_notified_while_the_script_runs(work, rig):
+    (work.folder / "timeline").write_text(LOSES)
+    (work.folder / "note.sh").write_text(NOTES)
+    (work.folder / "note.sh").chmod(0o755)
+    script = work.write("import os, time\nwhile not os.path.exists('stop'): time.sleep(0.1)")
+    environ = {**rig, "FAKE_NVML_SCRIPT": str(work.folder / "timeline")}
+    running = work.start("--notify=./note.sh", script, env=environ)
+    noted = work.folder / "noted"
+    running.wait_for(lambda: noted.exists() and noted.read_text().endswith("\n"))
+    (work.folder / "stop").touch()
+    assert running.finish().returncode == 0
+    found, end = map(json.loads, noted.read_text().splitlines())
+    assert (found["event"], found["finding"]["fault"], end["event"]) == ("finding", "hardware-fault", "finished")
+
+
 FRAGMENTS = """
 import numpy as np
 import tensorflow as tf

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from oomph.checkpoint.container import format_trouble, read_checkpoint, read_manifest, seal
 from oomph.checkpoint.witness import WitnessBoard
 from oomph.cli import main
+from oomph.cli.list_of_runs import list_as_document, list_as_text
 from oomph.doctor.observe.elf import names_in, problem_of, read_elf
 from oomph.doctor.observe.host import observe_host
 from oomph.doctor.observe.libraries import read_cache
@@ -33,6 +34,7 @@ from oomph.protocol.creations import DIRECTORY, Creation, Earlier
 from oomph.protocol.handover import REHEARSAL, Handover, Injection
 from oomph.protocol.handover import VARIABLE as HANDOVER
 from oomph.protocol.progress import ProgressBoard, read_progress
+from oomph.run.directory.pruning import remove
 from oomph.run.directory.run_directory import RunDirectory, read_record, read_summary
 from oomph.run.directory.unfinished import first_trusted, unfinished, unfinished_runs
 from oomph.run.policy import decisions
@@ -131,6 +133,12 @@ def _record(run: Path) -> None:
         reopened.close()
 
 
+def _listed(run: Path) -> None:
+    list_as_text([run], 80)
+    json.dumps(list_as_document([run]))
+    remove(run, dry_run=True)
+
+
 def _micro_batches(run: Path) -> None:
     kept = MicroBatches(run)
     start = kept.of(["train.py:8", "x"])
@@ -222,8 +230,11 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
         Reader("journal of the supervisor, explained as JSON", early, _lines(early), _explain("--json")),
         Reader("journal, replayed", early, _lines(early), _explain("--decisions")),
         Reader("run.json", "run.json", _json("run", run_json), _record, (OomphError,)),
+        Reader("run.json, listed", "run.json", _json("run", run_json), _listed),
         Reader("summary.json", "summary.json", _json("summary", summary_json), read_summary),
+        Reader("summary.json, listed", "summary.json", _json("summary", summary_json), _listed),
         Reader("progress board", "progress", damaged_bytes(WHOLE["progress"]), _progress),
+        Reader("progress board, listed", "progress", damaged_bytes(WHOLE["progress"]), _listed),
         Reader("witnesses", "witness", damaged_bytes(bytes(4096)), lambda run: WitnessBoard(run, 3).before, (OSError,)),
         Reader("micro-batches", "micro_batch.json", _json("m", WHOLE["micro_batch.json"].decode()), _micro_batches),
         Reader("notes of creations", "created-1.jsonl", _lines("created-1.jsonl"), _created),

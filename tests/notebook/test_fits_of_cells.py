@@ -212,6 +212,28 @@ def killed_in_the_second_of(kernels, cells: list, tmp_path: Path) -> Path:
 OTHER = MODEL.replace("Dense(8", "Dense(6")
 
 
+def test_what_was_done_to_the_model_before_a_resumed_fit_is_compared(kernels, tmp_path):
+    """The restored state is that of the dead kernel: what another kernel did before would be lost without a word."""
+    cells = [*CELLS[:4], (MORE, "mm"), CELLS[4]]
+    status, output = kernels.run(tmp_path / "run", cells, die_at=37)
+    assert status == -signal.SIGKILL, output
+    _, output = kernels.run(None, cells)
+    whole = weights(output)
+    doubled = "model.set_weights([2 * w for w in model.get_weights()])"
+    for number, added in enumerate(
+        ["1", "again = model.fit(x, y, epochs=1, verbose=0)", "model.train_on_batch(x, y)", doubled]
+    ):
+        run_dir = Path(shutil.copytree(tmp_path / "run", tmp_path / f"copy-{number}", symlinks=True))
+        status, output = kernels.run(run_dir, [*cells[:4], (added, "new"), *cells[4:]], attempt=2)
+        assert status == 0, output
+        assert "resumed fit at cell [6], line 1" in output
+        assert weights(output) == whole
+        said = "the model had been trained differently before this fit" in output
+        (resumed,) = [each for each in facts(read_journal(run_dir), Resumed) if each.kind != "finished"]
+        assert said == (number > 0), output
+        assert ("other-origin" in [reason.code for reason in reasons_from(resumed.meant)]) == said
+
+
 def test_two_cells_with_the_same_statement_keep_their_fits_apart(kernels, tmp_path):
     """A cell with the same statement as an earlier one is not taken for a rerun of it, so no fit is dropped."""
     cells = [*CELLS[:4], (OTHER, "gg"), (FIT, "hh"), CELLS[4]]

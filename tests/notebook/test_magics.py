@@ -58,6 +58,9 @@ def ask(shell, line: str) -> object:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
+NO_RECORD = "there is no record of the cells of an earlier kernel: they are recorded from the first import of Keras on"
+
+
 def test_without_a_word_all_words_are_listed(shell, capsys):
     ask(shell, "%oomph")
     listed = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
@@ -84,6 +87,11 @@ def test_request_that_cannot_be_met_is_answered_in_one_sentence(shell, capsys, l
     assert captured.err.startswith(expected)
     assert captured.err.count("\n") == 1
     assert "Traceback" not in captured.out + captured.err
+
+
+def test_words_that_a_word_does_not_take_are_refused(shell, capsys):
+    ask(shell, "%oomph again and again")
+    assert capsys.readouterr().err == "oomph: %oomph again takes no further words: leave out and again\n"
 
 
 def test_an_internal_error_is_reported_in_one_sentence(shell, capsys, monkeypatch):
@@ -221,13 +229,13 @@ def test_again_lists_the_cells_of_the_last_kernel_that_ran_any(tmp_path):
     board.end()
     assert cells_of_last_kernel(tmp_path, 4)[-1] == "    [3]  model.fit(x, y)"
     assert cells_of_last_kernel(tmp_path, 2)[-1] == "    [1]  old = 1"
-    assert cells_of_last_kernel(tmp_path, 1) == ["no earlier kernel of this run has run any cells"]
+    assert cells_of_last_kernel(tmp_path, 1) == [NO_RECORD]
 
 
 def test_again_uses_the_given_directory_if_no_run_is_joined(shell, tmp_path, capsys):
     magics.register(shell, tmp_path)
     ask(shell, "%oomph again")
-    assert capsys.readouterr().out == "no earlier kernel of this run has run any cells\n"
+    assert capsys.readouterr().out == f"{NO_RECORD}\n"
 
 
 # -- isolate ----------------------------------------------------------------------------------------------------------

@@ -83,3 +83,30 @@ def test_partial_file_of_a_killed_attempt_is_removed(tmp_path: Path) -> None:
         path.write_text("{")
     SavedNotebook(document(), tmp_path / "o[u]t.ipynb").end()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alive.name, "o[u]t.ipynb"])
+
+
+def test_failed_save_leaves_nothing_behind_and_the_old_notebook_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells, path = document("one"), tmp_path / "out.ipynb"
+    saved = SavedNotebook(cells, path)
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    run_cell(saved, next(code_cells(cells)), "text")
+    monkeypatch.undo()
+    assert [each.name for each in tmp_path.iterdir()] == ["out.ipynb"]
+    assert path.read_bytes() == before
+    saved.end()
+    assert [printed(cell) for cell in outputs(path)] == ["text"]
+
+
+def test_notebook_of_thousands_of_cells_is_not_saved_after_each(tmp_path: Path) -> None:
+    cells, path = document(*["x"] * 3000), tmp_path / "out.ipynb"
+    saved = SavedNotebook(cells, path)
+    began = time.process_time()
+    for number, cell in enumerate(code_cells(cells)):
+        saved.begin(cell, number).write("stdout", f"{number}\n")
+        saved.save_soon()
+    assert time.process_time() - began < 5
+    saved.end()
+    assert [printed(cell) for cell in outputs(path)] == [f"{number}\n" for number in range(3000)]

@@ -254,6 +254,24 @@ def test_death_while_starting_is_left_to_jupyter(tmp_path: Path, source: str, st
     assert len(list(tmp_path.glob(".oomph/notebooks/*/journal/*-supervisor.jsonl"))) == 1
 
 
+def test_death_on_a_full_disk_is_answered_under_its_cell(tmp_path: Path) -> None:
+    with SupervisedKernel(tmp_path) as kernel:
+        kernel.good("1")
+        cells = next(tmp_path.glob(".oomph/notebooks/*/cells"))
+        (cells / "death").mkdir()  # cannot be replaced by a file, as if the disk were full
+        answered = kernel.run("import os, time; time.sleep(0.2); os.kill(os.getpid(), 9)")
+        assert answered.reply["ename"] == "KernelDied"
+        assert kernel.run("2").reply["execution_count"] == answered.reply["execution_count"] + 1
+
+
+def test_cells_of_a_new_kernel_have_their_numbers_in_the_history(kernel: SupervisedKernel) -> None:
+    kernel.kill()
+    ran = kernel.good("a = 'here'")
+    count = ran.reply["execution_count"]
+    assert count > 1
+    assert kernel.good(f"print(In[{count}], len(In))").out == f"a = 'here' {count + 2}\n"
+
+
 @pytest.mark.parametrize(
     ("fails", "printed", "status"),
     [

@@ -21,7 +21,7 @@ _LOGS = (
     "no_libcublas.so.12",
 )  # fmt: skip
 _RUN = "../terminal/run"  # out of memory, then killed; its journal is shortened
-VERBS = ("run", "doctor", "plan", "check", "watch", "explain", "rehearse", "demo")
+VERBS = ("run", "doctor", "plan", "check", "watch", "report", "runs", "explain", "rehearse", "demo")
 COMMANDS = {
     "help": ["--help"],
     **{f"{verb}-help": [verb, "--help"] for verb in VERBS},
@@ -91,7 +91,8 @@ def all_of(command: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return the text with its escape codes made readable."""
+    """Return the text with its escape codes made readable, and without what differs in each checkout of a run."""
+    text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d  -  -  \d+(\s+)KiB", r"2026-11-30 03:18  -  -  28\1KiB", text)
     return re.sub(r"\x1b\[([\d;]*)([A-Za-z])", r"{\1\2}", text)
 
 

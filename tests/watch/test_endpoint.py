@@ -13,16 +13,17 @@ from collections.abc import Iterator
 import pytest
 
 from oomph.errors import UsageError
-from oomph.watch import endpoint
-from oomph.watch.address import Address, address, may_be_asked_for
-from oomph.watch.endpoint import Server
+from oomph.serving import server as serving
+from oomph.serving.address import Address, address, may_be_asked_for
+from oomph.serving.server import Server
+from oomph.watch.endpoint import server_of
 
 _DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @pytest.fixture(name="server")
 def _server() -> Iterator[Server]:
-    server = Server(Address("127.0.0.1", 0), lambda: "oomph_x 1\n")
+    server = server_of(Address("127.0.0.1", 0), lambda: "oomph_x 1\n")
     server.start()
     yield server
     server.close()
@@ -67,7 +68,7 @@ def test_a_scrape_returns_the_metrics(server):
 
 def test_a_port_in_use_is_reported_with_its_address(server):
     with pytest.raises(UsageError, match=r"cannot serve at 127\.0\.0\.1:\d+: Address already in use"):
-        Server(server.address, str)
+        server_of(server.address, str)
 
 
 def test_a_port_reserved_for_root_is_reported_with_a_remedy(monkeypatch):
@@ -76,18 +77,18 @@ def test_a_port_reserved_for_root_is_reported_with_a_remedy(monkeypatch):
 
     monkeypatch.setattr(Server, "server_bind", refused)
     with pytest.raises(UsageError, match=r"127\.0\.0\.1:80: Permission denied; choose port 1024 or higher$"):
-        Server(Address("127.0.0.1", 80), str)
+        server_of(Address("127.0.0.1", 80), str)
 
 
 def test_an_unknown_host_is_reported_by_name():
     with pytest.raises(UsageError, match=r"cannot serve at no\.such\.host\.invalid:9400: "):
-        Server(Address("no.such.host.invalid", 9400), str)
+        server_of(Address("no.such.host.invalid", 9400), str)
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "a..b", "é" * 70])
 def test_an_invalid_host_name_is_reported_as_such(host):
     with pytest.raises(UsageError, match=r"cannot serve at .*: that is not a valid host name$"):
-        Server(Address(host, 9400), str)
+        server_of(Address(host, 9400), str)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_half_open_connections_do_not_block_a_scrape(server):
 
 
 def test_a_scraper_that_takes_too_long_is_cut_off(server, monkeypatch):
-    monkeypatch.setattr(endpoint, "_SECONDS", 0.0)
+    monkeypatch.setattr(serving, "_SECONDS", 0.0)
     with socket.create_connection(server.server_address[:2], timeout=5) as slow:
         slow.sendall(b"GET /metrics HTTP/1.1\r\n")
         assert slow.recv(1) == b""
@@ -161,7 +162,7 @@ def test_a_scraper_that_takes_too_long_is_cut_off(server, monkeypatch):
 
 
 def test_connections_over_the_limit_are_refused_until_others_close(server, monkeypatch):
-    monkeypatch.setattr(endpoint, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 2)
     first, second, third = (socket.create_connection(server.server_address[:2], timeout=5) for _ in range(3))
     assert third.recv(1) == b""
     for each in (first, second, third):
@@ -181,7 +182,7 @@ def test_aborted_scrape_prints_nothing_to_the_terminal(server, capfd):
 
 
 def test_the_server_stops_while_a_client_is_connected():
-    server = Server(Address("127.0.0.1", 0), str)
+    server = server_of(Address("127.0.0.1", 0), str)
     server.start()
     with socket.create_connection(server.server_address[:2]):
         ended = threading.Thread(target=server.close)

@@ -27,6 +27,8 @@ COMMANDS = {
     "plan": ("oomph.cli.plan", "predict which batch size fits a GPU, this one or another, without training"),
     "check": ("oomph.cli.check", "find mistakes in the data or the model before spending GPU hours"),
     "watch": ("oomph.cli.watch", "show the GPUs, the runs in this folder and their problems, live"),
+    "report": ("oomph.cli.report", "show what happened in a run: memory, speed and loss over time, and each fault"),
+    "runs": ("oomph.cli.runs", "list the runs in a folder, and remove old ones"),
     "explain": ("oomph.cli.explain", "name the fault in a log, an exception or a run, and say what to do"),
     "kernel": ("oomph.cli.kernel", "install a Jupyter kernel that restarts when it dies, and says why it died"),
     "rehearse": (

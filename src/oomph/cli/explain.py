@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli import sources
-from oomph.cli.output import say, width, write, write_json
+from oomph.cli.output import line_width, say, width, write, write_json
 from oomph.cli.sources import survived
 from oomph.cli.target import exists, is_piped, is_text, meaning, run_of, status_of, unknown
 from oomph.errors import ExamineError, OomphError, RunDirectoryError, UsageError
@@ -43,6 +43,7 @@ exit codes: 0 done; 1 with --exit-code only, a fault was found; 2 an invalid com
 _WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
 """The options that do not affect a page or a list of runs. Only --exit-code affects --decisions."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
+_MOST_RUNS = 20
 _BREAKS = {ord("\n"): "\\n", ord("\t"): "\\t"}  # in a file name
 
 
@@ -157,7 +158,7 @@ def _runs(target: str | None) -> list[Path]:
     """Return the runs in a folder of runs, or in the folder a script was started in; empty for other targets."""
     if target in (None, "-") or not os.path.isdir(str(target)) or is_run(Path(str(target))):
         return []
-    from oomph.cli.runs import runs_in
+    from oomph.run.directory.search import runs_in
 
     return runs_in(Path(str(target)))
 
@@ -186,9 +187,9 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
     if diagnoses and not args.is_text:
         state = state or survived(args.target)
     if story is not None:
-        from oomph.cli import runs
+        from oomph.cli import run_story
 
-        shown = runs.run_as_text(
+        shown = run_story.run_as_text(
             story,
             _subject(args),
             diagnoses,
@@ -198,7 +199,7 @@ def _print_diagnoses(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -
             full=args.full,
             width=width(),
         )
-        headlines = [runs.headline(incident.fault) for incident in story.incidents]
+        headlines = [run_story.headline(incident.fault) for incident in story.incidents]
         write(shown, {**_heads(diagnoses), **render.heads(headlines)})
     else:
         text = render.as_text(diagnoses, _subject(args), state, following, width(), section)
@@ -218,7 +219,8 @@ def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[
     """Add the run's command and the fault that made it give up to the diagnoses, for their remedies; not for a log."""
     if run is None:
         return diagnoses
-    from oomph.cli.runs import command_of_run, given_up_on
+    from oomph.cli.run_story import given_up_on
+    from oomph.run.directory.recorded_story import command_of_run
 
     command, lost = command_of_run(run), given_up_on(run)
     return [diagnosis._replace(command=command, outlasted_oomph=diagnosis.name == lost) for diagnosis in diagnoses]
@@ -227,7 +229,7 @@ def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[
 def _story(run: Path | None) -> Story | None:
     if run is None:
         return None
-    from oomph.cli.runs import story_of_run
+    from oomph.run.directory.recorded_story import story_of_run
 
     return story_of_run(run)
 
@@ -333,11 +335,11 @@ def _prints_page(args: argparse.Namespace) -> bool:
 
 
 def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
-    from oomph.cli import runs
+    from oomph.cli.list_of_runs import list_as_document, list_as_text
 
     _check_alone(args, f"{args.target} is a folder of runs: choose one of them")
     if args.json:
-        write_json(runs.list_as_document(found))
+        write_json(list_as_document(found))
     else:
-        write(runs.list_as_text(found, width()), render.heads(()))
+        write(list_as_text(found, line_width(), _MOST_RUNS), render.heads(()))
     return 0

@@ -35,6 +35,12 @@ def width() -> int:
     return screen_of_stream(sys.stdout).width
 
 
+def line_width() -> int:
+    """Return the number of columns that one line may fill, without a limit on a pipe, which a program reads."""
+    screen = screen_of_stream(sys.stdout)
+    return screen.width if screen.terminal else sys.maxsize
+
+
 def width_of_told() -> int:
     """Return the width, in columns, of lines printed by `tell`."""
     return screen_of_stream(sys.stderr).width

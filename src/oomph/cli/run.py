@@ -6,6 +6,7 @@ import argparse
 import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
@@ -27,7 +28,7 @@ _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = (
     "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck",
-    "--color",
+    "--notify", "--color",
 )  # fmt: skip
 
 _OF_THE_GUARD = (
@@ -103,6 +104,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " wrong results; costs about 2/N of the time",
     )
     _add_what_alters_the_mathematics(parser)
+    _add_what_is_reported(parser)
+
+
+def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--notify",
+        metavar="COMMAND|URL",
+        help="report the end of the run, a hang or a critical finding: to a command, whose last argument is the"
+        " message, or as JSON to a web address",
+    )
+    add("--report", action="store_true", help="at the end, write a page with charts, as oomph report does")
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script exits")
 
 
@@ -169,12 +182,38 @@ def run(args: argparse.Namespace) -> int:
             out=args.out,
             guarding=_guarding(args),
             allowed=_allowed(args),
-            typed=tuple(args.typed),
+            typed=tuple(_without_address(args.typed, args.notify)),
+            notify=args.notify,
         )
     )
+    if args.report:
+        _write_report(outcome.run_dir)
     if args.json:
         _print_summary(outcome.summary.to_json())
     return outcome.exit_code
+
+
+def _write_report(run_dir: Path | None) -> None:
+    """Write the report. If that fails, oomph still exits with the script's exit code."""
+    from oomph.cli.report import write_into
+
+    if run_dir is None:
+        say("there is no report, since the run has no directory")
+        return
+    try:
+        say(f"the report is in {write_into(run_dir)}")
+    except Exception as error:
+        say(f"the report could not be written: {error}")
+
+
+def _without_address(typed: Sequence[str], notify: str | None) -> list[str]:
+    """Leave out a web address, whose path is often secret, since the options are stored, and printed for a resume."""
+    from oomph.run.supervisor.notifying import is_address
+
+    if notify is None or not is_address(notify):
+        return list(typed)
+    words = [word for word in typed if word != f"--notify={notify}"]
+    return [word for word, before in zip(words, ["", *words], strict=False) if "--notify" not in (word, before)]
 
 
 def _print_summary(document: str) -> None:

@@ -114,7 +114,7 @@ def _live(feed: Feed) -> int:
 
 
 def _serve(where: str, feed: Feed) -> int:
-    from oomph.watch.address import address
+    from oomph.serving.address import address
 
     served = address(where)
     try:

@@ -220,10 +220,16 @@ def read_header(line: bytes) -> Header | None:
         return None
 
 
+def read_row(line: bytes) -> list[Any] | None:
+    """Parse one line as an unchecked row, or return None if it is incomplete or not a row."""
+    document = _parsed(line)
+    return document if isinstance(document, list) else None
+
+
 def read_sample(line: bytes, header: Header) -> Sample | None:
     """Parse one line, or return None if it is incomplete or not a sample."""
-    document = _parsed(line)
-    if not isinstance(document, list):
+    document = read_row(line)
+    if document is None:
         return None
     try:
         return _sample(header, *document)

@@ -22,12 +22,13 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from oomph.files.oomph_folder import MONITOR, OOMPH
 from oomph.files.opening import open_own, replace_own
-from oomph.monitor.sample import Header, Sample, header_line, read_header, read_sample, sample_line
+from oomph.monitor.sample import Header, Sample, header_line, read_header, read_row, read_sample, sample_line
 
-MONITORED_PARENT = Path(".oomph") / "monitor"
+MONITORED_PARENT = Path(OOMPH) / MONITOR
 """The parent of the folders that `oomph.Monitor` creates for training outside `oomph run`."""
 TAIL = "monitor/samples.jsonl"
 COMPRESSED = "monitor/samples.jsonl.gz"
@@ -153,16 +154,31 @@ def _deflated(file: BinaryIO) -> Iterator[bytes]:
 
 def read(run_dir: Path) -> Iterator[Sample]:
     """Yield the samples of a run, oldest first, even while they are written. Never raises; skips anything else."""
+    return _samples(_all_lines(run_dir))
+
+
+def read_rows(run_dir: Path) -> Iterator[tuple[Header, list[Any]]]:
+    """Yield the samples of a run as plain rows, which takes a fifth of the time: for whoever reads a day of them.
+
+    Each row comes with the header that names its columns. Its values are unchecked: the file may come from elsewhere.
+    """
+    for header, line in _with_headers(_all_lines(run_dir)):
+        row = read_row(line)
+        if row is not None:
+            yield header, row
+
+
+def _all_lines(run_dir: Path) -> Iterator[bytes]:
     with ExitStack() as files:
         try:
             tail = _opened(run_dir, TAIL, files)  # first, since later members start beyond its byte
             header = None if tail is None else read_header(tail.readline(MOST_LINE))
             compressed = _opened(run_dir, COMPRESSED, files)
             if compressed is not None:
-                yield from _samples(compressed_lines(compressed, None if header is None else header.at))
+                yield from compressed_lines(compressed, None if header is None else header.at)
             if tail is not None:
                 tail.seek(0)
-                yield from _samples(plain_lines(tail))
+                yield from plain_lines(tail)
         except OSError:
             return  # the disk cannot read the rest
 
@@ -194,12 +210,19 @@ def newest(run_dir: Path) -> Sample | None:
 
 
 def _samples(lines: Iterable[bytes]) -> Iterator[Sample]:
+    for header, line in _with_headers(lines):
+        sample = read_sample(line, header)
+        if sample is not None:
+            yield sample
+
+
+def _with_headers(lines: Iterable[bytes]) -> Iterator[tuple[Header, bytes]]:
     header: Header | None = None
     for line in lines:
         if line.startswith(b'{"schema"'):
             header = read_header(line)
-        elif header is not None and (sample := read_sample(line, header)) is not None:
-            yield sample
+        elif header is not None:
+            yield header, line
 
 
 def _opened(run_dir: Path, name: str, files: ExitStack) -> BinaryIO | None:

@@ -6,14 +6,15 @@ program goes by its own name. Standard library only.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oomph.files.oomph_folder import NOTEBOOKS, OOMPH
 from oomph.run.directory.run_directory import FINISHED, file_name, read_record
-from oomph.run.directory.trust import NOTEBOOKS
 from oomph.script import shell
 
 _IN_NAMESPACE = ("__session__", "__vsc_ipynb_file__")
@@ -35,13 +36,19 @@ class Notebook(NamedTuple):
     @property
     def run_dir(self) -> Path:
         """The path of the notebook's run directory."""
-        return self.folder / ".oomph" / NOTEBOOKS / file_name(self.name)
+        return self.folder / OOMPH / NOTEBOOKS / _folder_name(self.name)
 
     @property
     def entropy(self) -> str:
         """The seed of the run that a kernel would continue, or "" if it would start a new one."""
         record = read_record(self.run_dir)
         return "" if record is None or record.status == FINISHED else record.entropy
+
+
+def _folder_name(name: str) -> str:
+    """Return the name of a notebook's folder, with a digest if letters had to go: "a b" and "a-b" are two notebooks."""
+    plain = file_name(name)
+    return plain if plain == name else f"{plain}-{hashlib.blake2b(os.fsencode(name), digest_size=4).hexdigest()}"
 
 
 def notebook_here() -> Notebook:

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from oomph.errors import RunDirectoryError
+from oomph.files.oomph_folder import NOTEBOOKS, make_own_parents
 from oomph.files.opening import is_own_folder
 from oomph.notebook.naming import Notebook
 from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record, read_summary
-from oomph.run.directory.trust import NOTEBOOKS, make_own_parents
 
 CHECKPOINTS = "checkpoints"
 

@@ -41,6 +41,7 @@ class Child:
     Args:
         command: the program and its arguments. Raises OSError if it cannot be started.
         environ: the child's environment.
+        stdin: where its stdin comes from. By default, it is empty.
         stdout: where its stdout goes. The default is a pipe, for `read`, `lines` and `listen`.
         stderr: where its stderr goes. By default, it is discarded.
         cwd: the working directory in which it starts.
@@ -57,6 +58,7 @@ class Child:
         command: Sequence[str],
         environ: Mapping[str, str],
         *,
+        stdin: IO[bytes] | int = DEVNULL,
         stdout: IO[bytes] | int | None = PIPE,
         stderr: IO[bytes] | int | None = DEVNULL,
         cwd: str | Path | None = None,
@@ -69,7 +71,7 @@ class Child:
         self._process = subprocess.Popen(
             list(command),
             env=dict(environ),
-            stdin=DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,

@@ -194,6 +194,10 @@ TABLE = {
         "environment variable {name} {how}",
         "set {name} in every start as in the first; after a change, use --start-over",
     ),
+    "other-origin": ReasonRow(
+        "the model had been trained differently before this fit; the restored state is that of the earlier kernel",
+        _SAME_CELLS,
+    ),
     "value-changed": ReasonRow("{name}: {was} → {now}", _SAME_VALUES),
     "all-epochs-trained": ReasonRow(
         "all epochs that the script asks for have already been trained: the saved state is returned",

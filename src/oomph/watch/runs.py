@@ -6,16 +6,15 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 
-from oomph.files.opening import open_own
 from oomph.journal.journal_reader import JournalReader
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import MONITORED_PARENT, TAIL, latest, newest
-from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol.progress import read_progress
-from oomph.run.directory.run_directory import DEFAULT_PARENT, RUNNING, RunRecord, read_record
+from oomph.run.directory.run_directory import RUNNING, RunRecord, read_record
+from oomph.run.directory.search import changed, runs_in
+from oomph.run.directory.unfinished import holder_of
 from oomph.watch.job import Run, silence
 
 KEPT = 120
@@ -23,20 +22,18 @@ KEPT = 120
 MONITORED, MEASURED = "monitored", "no longer monitored"
 """The states of training that is watched by `oomph.Monitor` but was not started by `oomph run`."""
 _MOST_LOOKED_AT = 50
-_HOLDER_BYTES = 512
 
 
 def runs_of(folder: Path) -> list[Path]:
     """Return at most 50 run directories and `oomph.Monitor` folders in a folder, newest first."""
-    files = [*_in_each(folder / DEFAULT_PARENT, "run.json"), *_in_each(folder / MONITORED_PARENT, TAIL)]
-    newest_first = sorted(((_changed(file), run) for file, run in files), reverse=True)
-    return [run for at, run in islice(newest_first, _MOST_LOOKED_AT) if at]
+    runs = [(changed(run) or 0.0, run) for run in runs_in(folder)]
+    monitored = [(at, path) for path in _monitored_in(folder) if (at := _measured(path))]
+    return [path for _, path in sorted([*runs, *monitored], reverse=True)[:_MOST_LOOKED_AT]]
 
 
-def _in_each(parent: Path, name: str) -> list[tuple[Path, Path]]:
-    """Return a pair (file, folder) for each folder in `parent`."""
+def _monitored_in(folder: Path) -> list[Path]:
     try:
-        return [(entry / name, entry) for entry in parent.iterdir()]
+        return list((folder / MONITORED_PARENT).iterdir())
     except OSError:
         return []
 
@@ -81,13 +78,13 @@ def is_going_on(path: Path, record: RunRecord) -> bool:
     """True if a run appears to be in progress. Its lock is not tried, because that could disturb the run."""
     if record.status != RUNNING:
         return False
-    holder = _holder(path)
+    holder = holder_of(path)
     return holder is not None and (holder.lives or holder.elsewhere)
 
 
 def is_elsewhere(path: Path) -> bool:
     """True if a run is or was on a different machine."""
-    holder = _holder(path)
+    holder = holder_of(path)
     return holder is not None and holder.elsewhere
 
 
@@ -104,19 +101,9 @@ def _is_monitored_or_going_on(path: Path) -> bool:
     return sample is not None and not silence(time.time(), [sample])
 
 
-def _holder(path: Path) -> ProcessIdentity | None:
+def _measured(monitored: Path) -> float:
+    """Return when the last sample was stored, as Unix time, or 0 if the folder has no samples."""
     try:
-        fd = open_own(path, "lock", os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
-    finally:
-        os.close(fd)
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
+        return (monitored / TAIL).stat().st_mtime
     except OSError:
         return 0.0

@@ -38,4 +38,8 @@ def test_notebook_is_named_by_its_client(folder, namespace, environ, expected):
 
 
 def test_run_directory_is_beside_the_notebook_under_a_valid_name(folder):
-    assert Notebook(folder, "Übung 3/4?").run_dir == folder / ".oomph/notebooks/Übung-3-4"
+    odd = Notebook(folder, "Übung 3/4?").run_dir
+    assert (odd.parent, odd.name[:-9]) == (folder / ".oomph/notebooks", "Übung-3-4")
+    alike = {Notebook(folder, name).run_dir for name in ("a b", "a-b", 'a"b', "a\nb", "a  b")}
+    assert len(alike) == 5, "what looks alike in a folder's name is not the same notebook"
+    assert folder / ".oomph/notebooks/a-b" in alike

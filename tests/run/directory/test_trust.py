@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import RunDirectoryError
+from oomph.files.oomph_folder import make_own_parents
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
-from oomph.run.directory.trust import make_own_parents, why_not_trusted
+from oomph.run.directory.trust import why_not_trusted
 from oomph.run.directory.unfinished import first_trusted, unfinished_runs
 
 STRANGER = 12345

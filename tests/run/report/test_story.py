@@ -428,3 +428,16 @@ def test_checkpoint_restored_on_a_second_try_is_not_reported_as_refused():
     assert summarise(events, 0).refused == ()
     (incident,) = told(events).incidents
     assert incident.cost == "5 steps since the last checkpoint"
+
+
+def test_death_of_a_notebooks_kernel_is_followed_by_the_next_kernel():
+    """Nobody decides about it: the user runs the cells again."""
+    cell = event("cell-started", cell=1, line="import keras")
+    seen = [cell, *KILLED[:2]]
+    (incident,) = told([*seen, event("fit-started", 2, fit=0)]).incidents
+    assert (incident.fault, incident.done) == ("killed", "the next kernel went on as attempt 2")
+    (alone,) = told(seen).incidents
+    assert alone.done == "no other kernel has followed"
+    unseen = [cell, event("attempt-ended", returncode=None, seconds=30.0, steps=45, saved=40)]
+    (cut_off,) = told([*unseen, event("fit-started", 2, fit=0)]).incidents
+    assert cut_off.done == "the next kernel went on as attempt 2"

@@ -11,17 +11,22 @@ import pytest
 import tensorflow as tf
 
 import oomph
+from oomph.journal.events import Decided
+from oomph.journal.journal import Journal
 from oomph.monitor.finding import Finding, FindingChanges
 from oomph.monitor.live import callback
 from oomph.monitor.live.callback import Attendant
 from oomph.monitor.live.findings import Alerts
-from oomph.monitor.live.scalars import Scalars, figures
+from oomph.monitor.live.scalars import Scalars, figures, restart_in_words
 from oomph.monitor.sample import GpuSample, Sample
 from oomph.script import session
 
 FOUND = Finding(
     "nan-loss", "weights", "12 weights are NaN, api_key=abcdef123456", "critical", {"not_finite_weights": 12}
 )
+
+LATER = 2e10
+"""A Unix time after that of any test."""
 
 
 class Sampler:
@@ -120,6 +125,26 @@ def test_monitor_within_a_guarded_run_does_not_watch_separately(small_model, num
     assert not (tmp_path / "training").exists()
 
 
+def test_samples_are_kept_in_a_folder_that_git_ignores(small_model, numbers, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small_model().fit(*numbers, verbose=0, callbacks=[oomph.Monitor()])
+    assert len(list((tmp_path / ".oomph/monitor").iterdir())) == 1
+    assert (tmp_path / ".oomph/.gitignore").read_text() == "*\n"
+
+
+def test_samples_of_an_earlier_attempt_are_not_written_for_tensorboard(said, tmp_path, monkeypatch):
+    written = []
+
+    class Kept:
+        write, close = written.append, staticmethod(lambda: None)
+
+    monkeypatch.setattr("oomph.monitor.live.callback.newest", lambda folder: Sample(1.0))
+    attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, False, None, None), Kept, said.append)
+    attendant.begin()
+    attendant.end()
+    assert written == []
+
+
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "hooks.example/x", "ftp://example.org/x", "https://"])
 def test_invalid_webhook_address_is_rejected_immediately(address):
     with pytest.raises(ValueError, match="https://"):
@@ -177,7 +202,8 @@ def sample(steps, waited=0.0):
         GpuSample(0, "a", values={"temperature_celsius": 50.0}),
         GpuSample(1, "b", values={"temperature_celsius": 70.0}),
     )
-    return Sample(1.0, gpus=gpus, training=training)
+    host, process = {"memory_used_bytes": 9.0, "memory_total_bytes": 64.0}, {"resident_bytes": 3.0}
+    return Sample(LATER, gpus=gpus, host=host, process=process, training=training)
 
 
 def test_tensorboard_metrics_cover_the_time_since_the_last_sample():
@@ -185,6 +211,7 @@ def test_tensorboard_metrics_cover_the_time_since_the_last_sample():
     assert found == pytest.approx({
         "training/step_seconds": 0.1, "training/input_wait_ratio": 0.5, "training/examples_per_second": 320,
         "training/allocator_in_use_bytes": 5, "gpu/temperature_celsius": 70,
+        "host/memory_used_bytes": 9, "host/script_bytes": 3,
     })  # fmt: skip
 
 
@@ -197,6 +224,40 @@ def test_monitor_metrics_are_written_to_a_tensorboard_event_file(tmp_path):
     events = list(tf.compat.v1.train.summary_iterator(str(file)))
     assert {value.tag for event in events for value in event.summary.value} >= {"training/step_seconds"}
     assert {event.step for event in events} == {0, 10, 20}
+
+
+def written_by(scalars, folder):
+    """Return the (step, tag, value) of each metric and text that is written for two samples."""
+    scalars.write(sample(10.0))
+    scalars.write(sample(20.0))
+    scalars.close()
+    (file,) = (folder / "oomph").iterdir()
+    events = tf.compat.v1.train.summary_iterator(str(file))
+    return [(event.step, value.tag, tf.make_ndarray(value.tensor)) for event in events for value in event.summary.value]
+
+
+def test_a_restart_is_marked_in_tensorboard_at_its_first_step(tmp_path):
+    journal = Journal(tmp_path / "run", 1, "supervisor")
+    journal.write(Decided(action="restart", reason="host-oom \x1b[31m"))
+    journal.close()
+    scalars = Scalars(tmp_path)
+    scalars.mark_attempt(tmp_path / "run", 2)
+    written = written_by(scalars, tmp_path)
+    assert [(step, value) for step, tag, value in written if tag == "run/attempt"] == [(10, 2), (20, 2)]
+    ((step, text),) = [(step, value) for step, tag, value in written if tag == "run/restart"]
+    assert (step, text.item()) == (10, b"attempt 2; the one before it: host-oom \\x1b[31m")
+
+
+def test_a_first_attempt_is_numbered_and_has_no_mark(tmp_path):
+    scalars = Scalars(tmp_path)
+    scalars.mark_attempt(tmp_path / "run", 1)
+    tags = [tag for _, tag, _ in written_by(scalars, tmp_path)]
+    assert tags.count("run/attempt") == 2
+    assert "run/restart" not in tags
+
+
+def test_an_attempt_that_nobody_saw_end_is_marked_as_killed(tmp_path):
+    assert restart_in_words(tmp_path, 3) == "attempt 3; the one before it: killed together with oomph"
 
 
 def test_full_disk_stops_tensorboard_metrics_but_not_alerts(said, tmp_path, monkeypatch):

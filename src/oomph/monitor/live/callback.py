@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 
+from oomph.files.oomph_folder import MONITOR, make_own_parents
 from oomph.files.opening import FOLDER_MODE
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.finding import Finding
@@ -20,7 +21,7 @@ from oomph.monitor.live.findings import Alerts, Findings, OfTheRun
 from oomph.monitor.live.meter import MeasuredStep, Meter
 from oomph.monitor.live.scalars import Scalars
 from oomph.monitor.process import SamplerProcess
-from oomph.monitor.store import MONITORED_PARENT, newest
+from oomph.monitor.store import newest
 from oomph.script import session
 from oomph.terminal.console import say
 
@@ -40,8 +41,8 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
             `subject`, `message`, `severity`, `evidence` and `remedy`. If the function raises an exception, that is
             reported once.
         webhook: a URL to which each finding is posted as JSON. Without it, nothing leaves the machine.
-        tensorboard: a log directory to which ten metrics are written every ten seconds; defaults to the directory of
-            the fit's `keras.callbacks.TensorBoard` callback, if there is one.
+        tensorboard: a log directory to which metrics are written every ten seconds, and under `oomph run` each restart;
+            defaults to the directory of the fit's `keras.callbacks.TensorBoard` callback, if there is one.
 
     Raises:
         TypeError: immediately, if `alert` is not callable.
@@ -79,6 +80,8 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
     def _started(self, scalars: Scalars | None) -> _Running:
         joined = session.current()
         if joined is not None and joined.run_dir is not None:
+            if scalars is not None:
+                scalars.mark_attempt(joined.run_dir, joined.handover.attempt)
             alerts = Alerts(joined.say, False, self._alert, self._webhook)
             attendant = Attendant(joined.run_dir, OfTheRun(joined.run_dir), alerts, scalars, joined.say)
             return _Running(attendant, Meter(None, joined.say))
@@ -145,7 +148,7 @@ def _plain(step: Any) -> Any:
 def _made(given: str | os.PathLike[str] | None) -> Path:
     """Create the folder for the samples, readable only by this user. Raises OSError if it cannot be created."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    folder = (MONITORED_PARENT / name if given is None else Path(given)).absolute()
+    folder = (make_own_parents(MONITOR) / name if given is None else Path(given)).absolute()
     folder.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     return folder
 
@@ -192,11 +195,13 @@ class Attendant:
         self._folder, self._findings, self._alerts, self._say = folder, findings, alerts, say
         self._scalars = scalars
         self._problem = ""
+        self._begun_at = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._attend, name="oomph monitor", daemon=True)
 
     def begin(self) -> None:
         """Start the thread."""
+        self._begun_at = time.time()
         self._thread.start()
 
     def end(self) -> None:
@@ -208,9 +213,8 @@ class Attendant:
         scalars_due = time.monotonic() + _LOOK_SECONDS
         while not self._over.wait(_LOOK_SECONDS):
             self._pass_on()
-            if time.monotonic() >= scalars_due:
+            if time.monotonic() >= scalars_due and self._write_scalars():
                 scalars_due = time.monotonic() + _SCALAR_SECONDS
-                self._write_scalars()
         self._findings.close()
         self._pass_on()
         self._write_scalars()
@@ -224,12 +228,14 @@ class Attendant:
             if self._problem:
                 self._say(f"monitor: {self._problem}")
 
-    def _write_scalars(self) -> None:
+    def _write_scalars(self) -> bool:
+        """Write the metrics for TensorBoard. False if there are none yet."""
         sample = None if self._scalars is None else newest(self._folder)
-        if self._scalars is None or sample is None:
-            return
+        if self._scalars is None or sample is None or sample.time < self._begun_at:
+            return False  # the samples of an earlier attempt are in the same folder
         try:
-            self._scalars.write(sample)
+            return self._scalars.write(sample)
         except Exception as error:  # e.g. a full disk or a read-only folder
             self._scalars = None
             self._say(f"metrics are no longer written for TensorBoard: {type(error).__name__}: {error}")
+            return False

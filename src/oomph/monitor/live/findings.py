@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
 
 from oomph.journal.events import FindingMade
 from oomph.journal.journal import facts, read_journal
@@ -22,7 +18,7 @@ from oomph.monitor.finding import (
     in_words,
     without_a_run,
 )
-from oomph.redaction.redaction import redacted_data
+from oomph.monitor.webhook import Webhook
 
 
 class Findings(Protocol):
@@ -128,49 +124,3 @@ class Alerts:
         if text not in self._told:
             self._told.add(text)
             self._say(text)
-
-
-_POST_SECONDS = 10.0
-
-
-class Webhook:
-    """The user's web address, which accepts JSON. Its path is often secret, so messages include only the host.
-
-    Raises ValueError if the address is not http or https.
-    """
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("webhook must be a URL that starts with https:// or http://")
-        self._url, self.host = url, parts.hostname
-
-    def post(self, document: dict[str, Any]) -> str:
-        """Post a document, with keys and passwords redacted. Return the error, or an empty string if there is none."""
-        request = urllib.request.Request(
-            self._url, json.dumps(redacted_data(document), default=str).encode(), {"Content-Type": "application/json"}
-        )
-        try:
-            with _opener().open(request, timeout=_POST_SECONDS):
-                return ""
-        except urllib.error.HTTPError as error:
-            error.close()
-            return f"it returned HTTP {error.code}"
-        except urllib.error.URLError as error:
-            return str(error.reason)
-        except (OSError, ValueError) as error:
-            return type(error).__name__
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """Return an opener that only supports http and https and does not follow redirects."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(handler)
-    return opener

@@ -1,4 +1,4 @@
-"""Scalars: the ten training metrics that TensorBoard shows next to the user's own."""
+"""Scalars: the metrics that TensorBoard shows next to the user's own, and the restarts of the run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.journal.events import Decided
+from oomph.journal.journal import last, read_journal
 from oomph.monitor.sample import Sample
+from oomph.terminal.message import shown_line
 
+_HOST, _SCRIPT = "memory_used_bytes", "resident_bytes"
 FOLDER = "oomph"
 """The subfolder of the user's log directory. TensorBoard uses its name as the name of the run."""
 
@@ -22,20 +26,32 @@ class Scalars:
         self._folder = str(Path(log_dir) / FOLDER)
         self._writer: Any = None
         self._before: Mapping[str, float] = {}
+        self._attempt, self._mark = 0, ""
 
-    def write(self, sample: Sample) -> None:
-        """Write the metrics of a sample and of the time since the previous one."""
+    def mark_attempt(self, run_dir: Path, attempt: int) -> None:
+        """Write the number of the run's attempt with the metrics, and once what ended the attempt before it."""
+        self._attempt = attempt
+        self._mark = restart_in_words(run_dir, attempt) if attempt > 1 else ""
+
+    def write(self, sample: Sample) -> bool:
+        """Write the metrics of a sample and of the time since the previous one. False before the first step."""
+        if "steps_total" not in sample.training:
+            return False
         values = dict(figures(sample, self._before))
         self._before = sample.training
-        if not values:
-            return
+        if self._attempt:
+            values["run/attempt"] = self._attempt
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(self._folder)
-        step = int(sample.training.get("steps_total", 0))
+        step = int(sample.training["steps_total"])
         with self._writer.as_default(step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
+            if self._mark:
+                tf.summary.text("run/restart", self._mark)
+                self._mark = ""
         self._writer.flush()
+        return True
 
     def close(self) -> None:
         """Close the event file."""
@@ -61,10 +77,21 @@ def figures(sample: Sample, before: Mapping[str, float]) -> Iterator[tuple[str, 
     for key in ("allocator_in_use_bytes", "allocator_peak_bytes", "not_finite_weights"):
         if key in now:
             yield f"training/{key}", now[key]
+    if _HOST in sample.host:
+        yield "host/memory_used_bytes", sample.host[_HOST]
+    if _SCRIPT in sample.process:
+        yield "host/script_bytes", sample.process[_SCRIPT]
     for key, of_all in _OF_GPUS.items():
         values = [gpu.values[key] for gpu in sample.gpus if key in gpu.values]
         if values:
             yield f"gpu/{key}", of_all(values)
+
+
+def restart_in_words(run_dir: Path, attempt: int) -> str:
+    """Describe why an attempt of a run was started, from the journal of the attempt before it."""
+    decided = last(read_journal(run_dir, attempt - 1), Decided)
+    reason = "killed together with oomph" if decided is None else decided.reason or "ended"
+    return shown_line(f"attempt {attempt}; the one before it: {reason}")
 
 
 def _total(values: Iterable[float]) -> float:

@@ -59,7 +59,7 @@ def main(words: Sequence[str]) -> None:
     sys.argv = [os.path.basename(path), *arguments]
     session = current()
     saved = SavedNotebook(document, out, goes_on=session is not None and session.handover.attempt > 1)
-    if out is not None:
+    if out is not None and saved.is_saved:
         cells = counted(sum(not is_skipped(cell) for cell in code_cells(document)), "cell")
         say(f"the outputs of {cells} are saved to {words[1]} as they arrive")
     _end(_run(document, saved, CellShell.start()))
@@ -74,7 +74,7 @@ def _run(document: dict[str, Any], saved: SavedNotebook, shell: CellShell) -> Ba
         outputs = saved.begin(cell, shell.execution_count)
         with shell.filling(outputs):
             error = shell.run(text_of(cell["source"]), cell.get("id"))
-        saved.save()
+        saved.save_soon()
         if error is not None and not (is_expected_to_raise(cell) and _is_ordinary(error)):
             break
         error = None

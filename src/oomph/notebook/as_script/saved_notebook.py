@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from oomph.notebook.as_script.outputs import CellOutputs, Output, as_file
 from oomph.script.session import say
 
 _SECONDS = 10.0
+_PAUSES = 10
+"""The least pause after saving, as a multiple of the time that it took: a notebook of thousands of cells takes long."""
 
 
 class SavedNotebook:
@@ -32,6 +35,8 @@ class SavedNotebook:
         self._running: tuple[dict[str, Any], CellOutputs] | None = None
         self._displays: dict[str, list[Output]] = {}
         self._saved, self._complained = b"", False
+        self._next = 0.0
+        """The time, on the monotonic clock, from which on a cell that has ended is saved at once."""
         self._lock, self._over = threading.Lock(), threading.Event()
         self._forget(goes_on)
         if self._path is not None:
@@ -51,14 +56,26 @@ class SavedNotebook:
         self.save()
         self._over.set()
 
+    @property
+    def is_saved(self) -> bool:
+        """True if the notebook has been saved at least once."""
+        return bool(self._saved)
+
+    def save_soon(self) -> None:
+        """Save the notebook after a cell, or within a few seconds if saving would otherwise take much of the time."""
+        if time.monotonic() >= self._next:
+            self.save()
+        else:
+            with self._lock:
+                self._collect()
+
     def save(self) -> None:
         """Save the notebook if it has changed. The notebook runs on if that fails, which is reported once."""
         if self._path is None or os.getpid() != self._pid:  # a fork of the notebook has its own outputs
             return
         with self._lock:
-            if self._running is not None:
-                cell, outputs = self._running
-                cell["outputs"] = outputs.as_list()
+            began = time.monotonic()
+            self._collect()
             try:
                 content = as_file(self._document)
                 if content != self._saved:
@@ -66,6 +83,14 @@ class SavedNotebook:
                     self._saved = content
             except Exception as error:  # a full disk, or a display that is no JSON
                 self._complain(error)
+            now = time.monotonic()
+            self._next = now + (now - began) * _PAUSES
+
+    def _collect(self) -> None:
+        """Put what the running cell has shown so far into the notebook."""
+        if self._running is not None:
+            cell, outputs = self._running
+            cell["outputs"] = outputs.as_list()
 
     def _complain(self, error: Exception) -> None:
         if not self._complained:
@@ -105,11 +130,15 @@ def _replace(path: Path, content: bytes) -> None:
     """Replace the file atomically: readers see either the old notebook or the new one."""
     partial = path.with_name(_partial(path, os.getpid()))
     with reaching():
-        with partial.open("wb") as file:
-            file.write(content)
-        with contextlib.suppress(OSError):  # a new file, or one of another user
-            partial.chmod(path.stat().st_mode)
-        os.replace(partial, path)
+        try:
+            with partial.open("wb") as file:
+                file.write(content)
+            with contextlib.suppress(OSError):  # a new file, or one of another user
+                partial.chmod(path.stat().st_mode)
+            os.replace(partial, path)
+        except BaseException:  # a full disk: what has been written takes the last of its room
+            partial.unlink(missing_ok=True)
+            raise
 
 
 def _remove_partial(path: Path) -> None:

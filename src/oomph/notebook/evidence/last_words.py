@@ -111,7 +111,8 @@ class _Recorder:
         """Record the cells so far, up to the one that enables oomph."""
         number, cells = _number_of_cell(self._shell), self._shell.history_manager.input_hist_raw
         for back, text in reversed(list(enumerate(reversed(cells[1:][-_MOST_CELLS:])))):
-            self._note(number - back, text)
+            if text:  # a kernel that replaces a dead one has blanks in place of the dead one's cells
+                self._note(number - back, text)
         self._board.enter(number if cells[1:] else NO_CELL)  # IPython's configuration may enable oomph before any cell
 
     def _before_cell(self, info: Any) -> None:

@@ -26,6 +26,9 @@ from oomph.run.supervisor.attempt import Ended
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.settings import MachineAtStart
 
+_MOST_IN_ENVIRONMENT = 64 << 10
+"""The longest text to pass in an environment variable; Linux allows 128 KiB (execve(2))."""
+
 
 @dataclass(frozen=True)
 class Conclusion:
@@ -57,6 +60,12 @@ class Conclusion:
         if not self.restart:
             return Death(self.lines, 1, None, ())
         return Death(self.lines, record.next_count, record.running, record.queued)
+
+    @property
+    def death_in_brief(self) -> str:
+        """The death as text for an environment variable, or an empty string if it is too long for one."""
+        text = "" if self.death is None else self.death.to_json().decode()
+        return text if len(text) <= _MOST_IN_ENVIRONMENT else ""
 
 
 class Inquest:

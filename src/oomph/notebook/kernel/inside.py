@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.notebook.kernel.answer import DeathAnswer, tell_under, wait_for_subscriber
-from oomph.notebook.kernel.death import take
+from oomph.notebook.kernel.death import Death, take
 from oomph.notebook.kernel.launcher import VARIABLE
 from oomph.notebook.kernel.record import ExecuteRequest, KernelRecord, RecordFile
 from oomph.terminal.console import say
@@ -23,29 +23,29 @@ _HASH_BYTES = 8
 
 def load_ipython_extension(shell: Any) -> None:
     """Start recording in a supervised kernel. An error here must not reach the user's cells."""
-    root = _root()
-    if root is None:
+    handed = _handed_over()
+    if handed is None:
         return
     try:
-        _begin(shell, root)
+        _begin(shell, Path(handed["root"]), handed.get("death", ""))
     except Exception as error:
         say(f"{type(error).__name__}: {error}; if this kernel dies, its cells will not say why")
 
 
-def _root() -> Path | None:
-    """Return the supervisor's folder, or None if the supervisor did not start this process itself."""
+def _handed_over() -> dict[str, Any] | None:
+    """Return what the supervisor has handed over, or None if it did not start this process itself."""
     text = os.environ.get(VARIABLE)
     try:
-        found = json.loads(text) if text else {}
-        return Path(found["root"]) if found.get("supervisor") == os.getppid() else None
+        found: dict[str, Any] = json.loads(text) if text else {}
+        return found if found.get("supervisor") == os.getppid() and isinstance(found["root"], str) else None
     except (ValueError, AttributeError, KeyError, TypeError):
         return None
 
 
-def _begin(shell: Any, root: Path) -> None:
-    kernel, death = shell.kernel, take(root)
+def _begin(shell: Any, root: Path, unwritten: str) -> None:
+    kernel, death = shell.kernel, Death.from_json(unwritten.encode()) if unwritten else take(root)
     if death is not None:
-        shell.execution_count = death.count
+        _count_from(shell, death.count)
         wait_for_subscriber(getattr(kernel.parent, "iopub_port", 0))
     recorder, answer = Recorder(shell, RecordFile(root)), None if death is None else DeathAnswer(kernel, death)
     if answer is None:
@@ -58,6 +58,13 @@ def _begin(shell: Any, root: Path) -> None:
     IOLoop.current().add_callback(recorder.begin)
     if answer is not None:
         IOLoop.current().add_callback(answer.begin)
+
+
+def _count_from(shell: Any, count: int) -> None:
+    """Number the next cell, and pad IPython's history, in which a cell's number is its place: In[7] is cell [7]."""
+    shell.execution_count = count
+    for history in (shell.history_manager.input_hist_parsed, shell.history_manager.input_hist_raw):
+        history += [""] * (count - len(history))
 
 
 def _tell_of_both(kernel: Any, root: Path, message: Any) -> None:

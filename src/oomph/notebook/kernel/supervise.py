@@ -97,6 +97,8 @@ class KernelSupervisor:
         self._inquest: Inquest | None = None
         self.has_started = False
         self._orphaned_at: float | None = None
+        self._unwritten = ""
+        """The death that the next kernel has to report, if the disk was too full to leave it there."""
 
     def supervise(self) -> int:
         """Run kernels until one ends that is not replaced, and return its return code."""
@@ -164,7 +166,8 @@ class KernelSupervisor:
         guarding = Guarding(resumes_edited=named({}, os.environ, self._root).is_named)
         handover(guarding, (), run, number, watch).write(environ)
         environ["JPY_PARENT_PID"] = str(os.getpid())  # ipykernel ends when this process does
-        environ[VARIABLE] = json.dumps({"root": str(self._root), "supervisor": os.getpid()})
+        environ[VARIABLE] = json.dumps({"root": str(self._root), "supervisor": os.getpid(), "death": self._unwritten})
+        self._unwritten = ""
         return Attempt(
             kernel_argv(self._words),
             environ,
@@ -219,7 +222,9 @@ class KernelSupervisor:
         try:
             inquest.leave_behind(conclusion)
         except OSError as error:
-            self._voice.say(f"the cell in which the kernel died cannot be answered: {error.strerror}")
+            self._unwritten = conclusion.death_in_brief
+            if not self._unwritten:
+                self._voice.say(f"the cell in which the kernel died cannot be answered: {error.strerror}")
 
     def _tell_hang(self, hang: Hang) -> None:
         if self._inquest is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import keyword
 import linecache
 import pickle
 import symtable
@@ -48,7 +49,7 @@ def run_isolated(shell: Any, names: Sequence[str], cell: str) -> None:
 
 def _outcome(shell: Any, names: Sequence[str], cell: str) -> Isolated:
     for name in names:
-        if not name.isidentifier():
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"{name} cannot be brought back: it is not a variable name")
     tree = _parsed(shell, cell)
     variables = {name: shell.user_ns[name] for name in names_read(tree) if name in shell.user_ns.keys() - _HIDDEN}

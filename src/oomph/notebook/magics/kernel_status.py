@@ -81,7 +81,9 @@ def cells_of_last_kernel(run_dir: Path, attempt: int | None) -> list[str]:
     earlier = [event for event in read_journal(run_dir) if attempt is None or event.attempt < attempt]
     last = next((events for events in reversed(by_attempt(earlier)) if facts(events, CellStarted)), ())
     if not last:
-        return ["no earlier kernel of this run has run any cells"]
+        return [
+            "there is no record of the cells of an earlier kernel: they are recorded from the first import of Keras on"
+        ]
     state = read_state(run_dir, last[0].attempt)
     fatal = NO_CELL if state is None or state.ended else state.cell
     return [

@@ -65,7 +65,10 @@ def _run_dir(otherwise: Path | None) -> Path | None:
 def _answer(asked: Asked) -> Any:
     try:
         if asked.word:
-            return _word(asked.word).answer(asked)
+            word = _word(asked.word)
+            if asked.rest and not word.takes_more:
+                raise UsageError(f"%{_NAME} {asked.word} takes no further words: leave out {asked.rest}")
+            return word.answer(asked)
         _print(_list())
     except OomphError as error:
         session.say(str(error))
@@ -175,15 +178,19 @@ class _Word(NamedTuple):
 
     summary: str
     answer: Callable[[Asked], Any]
+    takes_more: bool = False
+    """True if words may follow it."""
 
 
 _WORDS: Mapping[str, _Word] = {
     "status": _Word("the fits of this kernel, and the steps that are saved", _status),
     "doctor": _Word("whether this machine can train, and if not, what to do", _doctor),
     "explain": _Word("the last error of this kernel, and what to do", _explain),
-    "plan": _Word("the memory that a training needs, for example: %oomph plan model, x, y", _plan),
-    "check": _Word("mistakes in a model and its data, for example: %oomph check model, x, y, epochs=5", _check),
+    "plan": _Word("the memory that a training needs, for example: %oomph plan model, x, y", _plan, True),
+    "check": _Word("mistakes in a model and its data, for example: %oomph check model, x, y, epochs=5", _check, True),
     "fresh": _Word("set aside what earlier kernels have saved, and train from the beginning", _fresh),
     "again": _Word("the cells that the last kernel ran, in order", _again),
-    _ISOLATE: _Word("run the cell in a process of its own, and bring back the variables named after it", _needs_a_cell),
+    _ISOLATE: _Word(
+        "run the cell in a process of its own, and bring back the variables named after it", _needs_a_cell, True
+    ),
 }

@@ -21,7 +21,7 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
 from oomph.objects.picture import Changes
-from oomph.protocol.reasons import as_data, because, reasons_from
+from oomph.protocol.reasons import Reason, as_data, because, reasons_from
 from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.running import RunningFit
 from oomph.resume.fit.validation_data import READ_AHEAD
@@ -263,7 +263,7 @@ class Resumption:
 
     def _tell(self, checkpoint: Checkpoint, kind: str, seconds: float) -> None:
         at, fit = checkpoint.position, self._fit
-        rate = fit.beginning.keep_edited_learning_rate(checkpoint)
+        rate = fit.beginning.keep_edited_learning_rate(checkpoint) + self._other_origin(checkpoint)
         found = fit.beginning.changes(checkpoint) + rate
         self._fit.lost = list(dict.fromkeys(self._fit.lost))
         fit.note_here(
@@ -289,6 +289,17 @@ class Resumption:
         for lost in self._fit.lost:
             self._fits.warn_once(f"not restored: {lost}")
         self._tell_other_batches()
+
+    def _other_origin(self, checkpoint: Checkpoint) -> list[Reason]:
+        """Return a reason if training that the restored state lacks has run before the fit in this kernel.
+
+        Training that has not run again is told at the beginning of the fit, and training that runs a second time may
+        differ in its last bits.
+        """
+        fits, fit = self._fits, self._fit
+        if fits.not_kept or fits.sites_of_skipped(fit.identity):
+            return []
+        return fit.beginning.other_origin(checkpoint)
 
     def _tell_other_batches(self) -> None:
         expected, fit = self._fit.data.expected, self._fit

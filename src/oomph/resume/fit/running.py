@@ -87,7 +87,9 @@ class RunningFit:
         """The user's callbacks, without oomph's own."""
         self.objects = FitObjects(model, arguments, self.callbacks)
         values, figures = self.objects.fingerprints(), self.objects.settings()
-        self.beginning = Beginning(model, arguments, self.callbacks, values, figures, turn)
+        self.beginning = Beginning(
+            model, arguments, self.callbacks, values, figures, turn, is_in_cell=identity.cell is not None
+        )
         self.epoch = int(arguments.get("initial_epoch") or 0)
         self.step = 0
         self.epoch_iterator: Any = None

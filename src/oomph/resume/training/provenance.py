@@ -19,6 +19,7 @@ import oomph
 from oomph.checkpoint.container import Checkpoint
 from oomph.checkpoint.store import Record
 from oomph.files.cell_names import shown_cell
+from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.models import innermost, learning_rate_of, script_chose_xla
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.objects.instances import dict_of
@@ -34,7 +35,7 @@ from oomph.script.sources import code_in, script_files
 Facts = dict[str, dict[str, Any]]
 SCRIPT, ENVIRONMENT, STRUCTURE, DATA = "script", "environment", "structure", "data"
 CONFIGURATION, CALLBACKS, TURN, CODE, SETTINGS = "configuration", "callbacks", "turn", "code", "settings"
-_SURROUNDINGS, _CELLS = "surroundings", "cells"
+_SURROUNDINGS, _CELLS, _ORIGIN = "surroundings", "cells", "origin"
 _ALL = (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, SETTINGS, DATA, _SURROUNDINGS)
 _BATCHES = "batches in an epoch"
 _VARIABLE = "environment variable"
@@ -208,6 +209,14 @@ def _settings(callbacks: Sequence[Any]) -> dict[str, Any]:
     return facts
 
 
+def _weights(model: Any) -> dict[str, Any]:
+    """Return the fingerprint of a model's weights, as a fact."""
+    try:
+        return {"weights": fingerprints.as_number(fingerprints.of_tensors([each.value for each in model.weights]))}
+    except Exception:
+        return {}  # weights of a strategy or of a custom layer need not be readable here
+
+
 def _configured(whose: str, thing: Any, without: tuple[str, ...]) -> dict[str, Any]:
     try:
         config = dict(thing.get_config())
@@ -271,6 +280,8 @@ class Beginning:
         values: fingerprints of the data.
         settings: the numbers and booleans in the script's objects.
         turn: the values that distinguish this iteration of the script's loops from others.
+        is_in_cell: True if a cell of a notebook calls the fit. What the cells before it did to the model is then part
+            of its facts: unlike a script, a notebook is edited between two kernels, and not every cell runs again.
     """
 
     def __init__(
@@ -281,12 +292,14 @@ class Beginning:
         values: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         turn: Mapping[str, Any] | None = None,
+        is_in_cell: bool = False,
     ) -> None:
         self._model = model
         self._facts = facts_of(model, arguments, callbacks, values, settings, turn)
         self.learning_rate = learning_rate_of(model.optimizer)
         """The learning rate that the script sets before the fit, or None for a schedule."""
         self._is_new = is_new(model.optimizer)
+        self._facts[_ORIGIN] = _weights(model) if is_in_cell and not self._is_new else {}
         if self.learning_rate is not None:
             self._facts[TURN]["learning rate"] = self.learning_rate
 
@@ -323,6 +336,11 @@ class Beginning:
         else:  # paths may differ each time the script starts
             found += changes(_without_paths(before), _without_paths(now), CALLBACKS)
         return [change for change in found if change.value("name") != "initial_epoch"]
+
+    def other_origin(self, checkpoint: Checkpoint) -> list[Reason]:
+        """Return a reason if the model had been trained before this fit, but otherwise than before the saved one."""
+        before, now = _made_by(checkpoint).get(_ORIGIN, {}), self._facts[_ORIGIN]
+        return [because("other-origin")] if now and before != now else []
 
     def given_otherwise(self, checkpoint: Checkpoint | Record) -> list[Reason]:
         """Return the changes to the script's code, arguments, environment and settings."""

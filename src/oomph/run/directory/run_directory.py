@@ -16,19 +16,23 @@ from typing import Any, NamedTuple
 
 from oomph import __version__
 from oomph.errors import RunDirectoryError, UsageError
+from oomph.files.oomph_folder import NOTEBOOKS, OOMPH, RUNS, make_own_parents
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
-from oomph.run.directory.trust import NOTEBOOKS, close_to_others, make_own_parents, why_not_trusted
+from oomph.run.directory.search import is_own_place
+from oomph.run.directory.trust import close_to_others, why_not_trusted
 from oomph.terminal.console import say
 
 SCHEMA = 1
-DEFAULT_PARENT = Path(".oomph") / "runs"
+DEFAULT_PARENT = Path(OOMPH) / RUNS
 RUNNING = "running"
 FINISHED = "finished"
 FAILED = "failed"
 PREEMPTED = "preempted"
+GAVE_UP = "gave-up"
 KEPT = "kept"
+STATUSES = (RUNNING, FINISHED, FAILED, GAVE_UP, PREEMPTED, KEPT)
 _HOLDER_BYTES = 512
 _LONGEST_NAME, _LONGEST_NAME_BYTES = 60, 120
 """The most characters and bytes of the script's name in the name of a run. Many file systems allow 255 bytes."""
@@ -134,12 +138,12 @@ class RunDirectory:
     def create(cls, path: Path, record: RunRecord) -> RunDirectory:
         """Create a new run in `path`. Raises RunDirectoryError if it cannot be written or already contains a run."""
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            _make_folder(path)
             path = path.resolve()
             _check_not_foreign(path)
             close_to_others(path)
             identity = pin(path)
-            lock_fd = _lock(path)
+            lock_fd = lock_run(path)
         except FileExistsError as error:
             raise RunDirectoryError(
                 f"the run directory {path} cannot be written: it is a file, not a folder"
@@ -196,7 +200,7 @@ class RunDirectory:
             stranger = why_not_trusted(path)
             if stranger is not None:
                 raise RunDirectoryError(f"{path} cannot be resumed: {stranger}")
-            lock_fd = _lock(path)
+            lock_fd = lock_run(path)
             return cls(path, read_record(path) or record, lock_fd, identity)
         except OSError as error:
             unpin(path)
@@ -225,6 +229,15 @@ class RunDirectory:
         """Release the lock. A script that is still alive continues to hold it."""
         unpin(self.path)
         os.close(self.lock_fd)
+
+
+def _make_folder(path: Path) -> None:
+    """Create the folder of a run, and a missing `.oomph` above it as `create_default` does."""
+    oomph_folder = path.absolute().parent.parent
+    if is_own_place(path) and not os.path.lexists(oomph_folder):
+        oomph_folder.parent.mkdir(parents=True, exist_ok=True)
+        make_own_parents(path.parent.name, oomph_folder.parent)
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def file_name(name: str) -> str:
@@ -297,8 +310,11 @@ def _check_no_run(path: Path) -> None:
         )
 
 
-def _lock(path: Path) -> int:
-    """Lock the directory for this process and every process that inherits the descriptor, and return the descriptor."""
+def lock_run(path: Path) -> int:
+    """Lock the directory for this process and every process that inherits the descriptor, and return the descriptor.
+
+    Raises RunDirectoryError if another process holds the lock, or OSError if the lock cannot be opened.
+    """
     fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

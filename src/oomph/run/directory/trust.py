@@ -16,15 +16,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from oomph.files.oomph_folder import NOTEBOOKS, OOMPH, RUNS, WRITTEN_BY_OTHERS
 from oomph.files.opening import FILE_MODE, FOLDER_MODE, open_folder
 
-_WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OWN, RUNS, NOTEBOOKS = ".oomph", "runs", "notebooks"
-"""oomph's folder in a working directory, and its folders of run directories."""
-_OWN_NAMES = re.compile(
-    r"(run|summary|micro_batch)\.json|lock|progress|witness|training|(created|appended|owner)-.*"
+OWN_NAMES = re.compile(
+    r"(run|summary|micro_batch)\.json|report\.html|lock|progress|witness|training|(created|appended|owner)-.*"
     r"|journal|checkpoints|stderr|monitor|cells|kernels"
 )
 """The names of oomph's own files and folders in a run directory."""
@@ -43,43 +41,6 @@ def close_to_others(folder: Path) -> None:
         os.close(fd)
 
 
-def make_own_parents(kind: str = RUNS, within: Path | None = None) -> Path:
-    """Create `.oomph/KIND` in a folder, by default the working directory, accessible to this user alone.
-
-    Existing folders are opened without following links, and other users lose write access to them. Raises OSError if
-    one is a link or belongs to another user.
-    """
-    path = within or Path()
-    current = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for name in (_OWN, kind):
-            path /= name
-            try:
-                os.mkdir(name, FOLDER_MODE, dir_fd=current)
-            except FileExistsError:
-                pass
-            inner = _open_folder(name, current, path)
-            os.close(current)
-            current = inner
-            found = os.fstat(current)
-            if found.st_uid != os.geteuid():
-                raise OSError(errno.EPERM, f"{path} belongs to another user", str(path))
-            if found.st_mode & _WRITTEN_BY_OTHERS:
-                os.fchmod(current, stat.S_IMODE(found.st_mode) & ~_WRITTEN_BY_OTHERS)
-    finally:
-        os.close(current)
-    return path
-
-
-def _open_folder(name: str, parent: int, path: Path) -> int:
-    try:
-        return os.open(name, _FOLDER, dir_fd=parent)
-    except (NotADirectoryError, PermissionError) as error:
-        is_there = isinstance(error, NotADirectoryError)
-        what = "is a link, or not a folder" if is_there else "cannot be read"
-        raise OSError(error.errno, f"{path} {what}", str(path)) from None
-
-
 def why_not_trusted(folder: Path) -> str | None:
     """Explain how another user may have written to a run directory, or return None if no other user can have.
 
@@ -93,7 +54,7 @@ def why_not_trusted(folder: Path) -> str | None:
         found = os.fstat(fd)
         if found.st_uid != os.geteuid():
             return "it belongs to another user"
-        if found.st_mode & _WRITTEN_BY_OTHERS and _keeps_modes(folder):
+        if found.st_mode & WRITTEN_BY_OTHERS and _keeps_modes(folder):
             return f"others can write to it; check its contents, then: chmod go-w {shlex.quote(str(folder))}"
         return why_not_above(folder) or _trouble_within(fd, folder, bool(found.st_mode & _REACHED_BY_OTHERS))
     except OSError as error:
@@ -104,7 +65,7 @@ def why_not_trusted(folder: Path) -> str | None:
 
 def why_not_above(folder: Path) -> str | None:
     """Explain why oomph's folders above a run directory must not be used, or return None if they belong to the user."""
-    for names, parent in zip(((RUNS, NOTEBOOKS), (_OWN,)), folder.absolute().parents, strict=False):
+    for names, parent in zip(((RUNS, NOTEBOOKS), (OOMPH,)), folder.absolute().parents, strict=False):
         if parent.name not in names:
             return None
         try:
@@ -133,7 +94,7 @@ def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
             return f"{name} in it is a link, or not a file"
         if found.st_uid not in (os.geteuid(), 0):
             return f"{name} in it belongs to another user"
-        if is_reached and found.st_mode & _WRITTEN_BY_OTHERS and _keeps_modes(folder):
+        if is_reached and found.st_mode & WRITTEN_BY_OTHERS and _keeps_modes(folder):
             return f"others can write to {name} in it; check it, then: chmod -R go-w {shlex.quote(str(folder))}"
     return None
 
@@ -141,7 +102,7 @@ def _trouble_within(fd: int, folder: Path, is_reached: bool) -> str | None:
 def _entries(fd: int, under: str = "") -> Iterator[tuple[str, os.stat_result]]:
     """Yield oomph's own entries below an open folder, by relative path. The script may keep other files there."""
     with os.scandir(fd) as entries:
-        names = sorted(entry.name for entry in entries if under or _OWN_NAMES.fullmatch(entry.name))
+        names = sorted(entry.name for entry in entries if under or OWN_NAMES.fullmatch(entry.name))
     for name in names:
         try:
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)

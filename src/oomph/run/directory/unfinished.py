@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +23,13 @@ from oomph.run.directory.run_directory import (
     RunRecord,
     read_record,
 )
+from oomph.run.directory.search import newest_first
 from oomph.run.directory.trust import why_not_above, why_not_trusted
 from oomph.run.report.attempts import stopped
 from oomph.run.report.next_command import command_to_go_on, names_read
 from oomph.terminal.console import say
+
+_HOLDER_BYTES = 512
 
 
 class StoredRun(NamedTuple):
@@ -38,8 +41,9 @@ class StoredRun(NamedTuple):
 
 def unfinished_runs(cwd: str) -> list[StoredRun]:
     """Return the runs that were started in a folder and have not finished, newest first."""
-    found = sorted(_unfinished(cwd), key=lambda each: each[0], reverse=True)
-    return [StoredRun(path, record) for (_, path), record in found]
+    found = newest_first(_entries(Path(cwd) / DEFAULT_PARENT))
+    stored = [StoredRun(path, record) for path in found if (record := read_record(path)) is not None]
+    return [run for run in stored if run.record.cwd == cwd and run.record.status != FINISHED]
 
 
 def first_trusted(runs: Iterable[StoredRun]) -> StoredRun | None:
@@ -52,16 +56,11 @@ def first_trusted(runs: Iterable[StoredRun]) -> StoredRun | None:
     return None
 
 
-def _unfinished(cwd: str) -> Iterator[tuple[tuple[float, Path], RunRecord]]:
-    parent = Path(cwd) / DEFAULT_PARENT
-    for path in _folders_in(parent):
-        record = read_record(path)
-        if record is not None and record.cwd == cwd and record.status != FINISHED:
-            yield (_changed(path / "run.json"), path), record
+def _entries(parent: Path) -> list[Path]:
+    """Return the entries of `parent`, or warn and return none if it belongs to another user or is unreadable.
 
-
-def _folders_in(parent: Path) -> list[Path]:
-    """Return the entries of `parent`, or warn and return none if it belongs to another user or is unreadable."""
+    Links are among them, so that the user learns why such a run is not resumed.
+    """
     try:
         found = list(parent.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -74,13 +73,6 @@ def _folders_in(parent: Path) -> list[Path]:
         say(f"cannot resume a run: {stranger}")
         return []
     return found
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.lstat().st_mtime
-    except OSError:
-        return 0.0
 
 
 STOPPED = "stopped"
@@ -167,13 +159,30 @@ def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
         preempted=record.status == PREEMPTED,
         stopped=was_stopped,
         kept=record.status == KEPT,
-        saved=_is_saved(run_dir),
+        saved=is_saved(run_dir),
         reads=names_read(events),
     )
 
 
-def _is_saved(run_dir: Path) -> bool:
+def is_saved(run_dir: Path) -> bool:
+    """True if a run has a checkpoint to resume from."""
     return any(any(run_dir.glob(f"checkpoints/{kind}-*")) for kind in ("step", "finished"))
+
+
+def holder_of(run_dir: Path) -> ProcessIdentity | None:
+    """Return the process that last held a run's lock, or None if the lock names none."""
+    try:
+        fd = open_own(run_dir, "lock", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return _holder(fd)
+    finally:
+        os.close(fd)
+
+
+def _holder(fd: int) -> ProcessIdentity | None:
+    return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
 
 
 def is_held(run_dir: Path) -> bool:
@@ -187,7 +196,7 @@ def is_held(run_dir: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError:  # a file system without locks
-        holder = ProcessIdentity.from_text(os.pread(fd, 512, 0).decode(errors="replace"))
+        holder = _holder(fd)
         return holder is not None and holder.lives
     finally:
         os.close(fd)

@@ -58,6 +58,12 @@ def account(
     return [*(_row(head, text, summary) for head, text in _rows(summary, run_dir, again, end, result)), *remarks]
 
 
+def rows_of(summary: Summary, stopped: str = "", is_going_on: bool = False) -> list[tuple[str, str]]:
+    """Return the account as pairs of a heading and a text, whatever happened. `stopped` is as in `account`."""
+    end = "running" if is_going_on else _ended(summary, None, stopped)
+    return list(_rows(summary, None, "", end, _result(summary, "")))
+
+
 def _row(head: str, text: str, summary: Summary) -> str:
     row = f"{head:<{HEAD}}{text}"
     if head in (_GAVE_UP, _STOPPED):
@@ -185,7 +191,7 @@ def _refused(summary: Summary) -> str:
 def _done(summary: Summary) -> Iterator[str]:
     if summary.recoveries and summary.micro_batch is None:
         yield "split batches in evaluate, predict or map_batches"
-    elif summary.recoveries:
+    elif summary.micro_batch is not None:
         smaller = any(reason.code == "smaller-batches" for reason in summary.reasons)
         size = summary.micro_batch
         yield f"batches of at most {size}" if smaller else f"micro-batches of {size}, the same global batch"

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from oomph.journal.events import (
     AtStep,
     AttemptEnded,
+    CellStarted,
     CheckpointSaved,
     CheckpointSkipped,
     Decided,
@@ -30,6 +31,7 @@ from oomph.journal.events import (
     TrainedOutsideFit,
     UncaughtException,
 )
+from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, by_attempt, facts, last
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import change_in
@@ -82,6 +84,8 @@ class Incident:
     """The response of oomph."""
     cost: str
     """The cost of the fault, or an empty string if it cost nothing or the cost is unknown."""
+    time: float = 0.0
+    """The Unix time at which it struck, or at which the attempt ended because of it."""
 
 
 @dataclass(frozen=True)
@@ -183,30 +187,37 @@ def _incidents(attempt: Sequence[Event], following: Sequence[Event]) -> Iterator
         following: the events of the next attempt.
     """
     number, failed, probes = attempt[0].attempt, list[Oom](), list[ProbeFailed]()
-    later = list[ProbeFailed]()
+    later, struck = list[ProbeFailed](), 0.0
     probed = {found.during: found.kind for found in facts(attempt, MicroBatchesProbed) if found.during is not None}
     skipped = facts(attempt, CheckpointSkipped)
     for event in attempt:
         match event.fact:
             case CheckpointSkipped() if skipped:
-                yield _not_finite(number, skipped)
+                yield replace(_not_finite(number, skipped), time=event.time)
                 skipped = []
             case Oom() as oom:
+                struck = struck if _guarded(failed) else event.time
                 failed.append(oom)
             case Recovered(during=during) as recovered:
                 if _guarded(failed):
                     errors = len(_guarded(failed)) + len(probes)
-                    yield _recovered(number, _guarded(failed)[0], errors, recovered, probed.get(during or ""))
+                    kind = probed.get(during or "")
+                    yield replace(_recovered(number, _guarded(failed)[0], errors, recovered, kind), time=struck)
                 failed, probes = [], []
             case ProbeFailed() as probe:
                 (probes if failed else later).append(probe)
             case fact if isinstance(fact, _GOES_ON):
                 failed = _guarded(failed)  # the script survived the errors that it caught itself
     if later:
-        yield _probes(number, later)
+        yield replace(_probes(number, later), time=_last_time(attempt, ProbeFailed))
     ended = _that_ended(attempt, failed, len(probes), following)
     if ended is not None:
-        yield ended
+        yield replace(ended, time=_last_time(attempt, AttemptEnded) or attempt[-1].time)
+
+
+def _last_time(attempt: Sequence[Event], kind: type[Fact]) -> float:
+    """Return the time of the last event of this class, or 0 if there is none."""
+    return next((event.time for event in reversed(attempt) if isinstance(event.fact, kind)), 0.0)
 
 
 def _guarded(failed: Sequence[Oom]) -> list[Oom]:
@@ -265,9 +276,10 @@ def _that_ended(
         following: the events of the next attempt.
     """
     number, ended, decided = attempt[0].attempt, last(attempt, AttemptEnded), last(attempt, Decided)
+    kernel = _next_kernel(attempt, following)
     if ended is not None and was_cut_off(ended):
         shown = f"{ALL_ENDED}, perhaps by kill -9 of both or a power failure: there is no record of how"
-        return Incident(CUT_OFF, number, "", shown, f"nothing: {ALL_ENDED}", _repeated(ended, following))
+        return Incident(CUT_OFF, number, "", shown, kernel or f"nothing: {ALL_ENDED}", _repeated(ended, following))
     fault = _fault(attempt, failed)
     if not fault:
         return None
@@ -275,7 +287,14 @@ def _that_ended(
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
     cost = ", ".join(filter(None, (_until_restart(attempt, failed, probes), _repeated(ended, following))))
-    return Incident(fault, number, place, _shown(attempt, shown_by), _done(number, decided), cost)
+    return Incident(fault, number, place, _shown(attempt, shown_by), kernel or _done(number, decided), cost)
+
+
+def _next_kernel(attempt: Sequence[Event], following: Sequence[Event]) -> str:
+    """Describe what followed the end of a notebook's kernel, about which nothing is decided; empty for a script."""
+    if not facts(attempt, CellStarted):
+        return ""
+    return f"the next kernel went on as attempt {following[0].attempt}" if following else "no other kernel has followed"
 
 
 def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:

@@ -14,16 +14,18 @@ from oomph.files.opening import is_own_folder, replace_own
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, Decided
 from oomph.journal.journal import Event, last
 from oomph.process.command import Command
-from oomph.run.directory.run_directory import FAILED, FINISHED, KEPT, PREEMPTED, RunDirectory
+from oomph.run.directory.run_directory import FAILED, FINISHED, GAVE_UP, KEPT, PREEMPTED, RunDirectory
 from oomph.run.policy.decide import Finish, GiveUp, Requeue
 from oomph.run.report.account import HEAD, account
 from oomph.run.report.attempts import interrupted, reached, stopped
 from oomph.run.report.causes import unguarded
 from oomph.run.report.labels import STOPPED
 from oomph.run.report.next_command import command_to_go_on, variables_read
+from oomph.run.report.notification import Occasion, of_the_end
 from oomph.run.report.summary import Summary, summarise
 from oomph.run.supervisor import interpreter
 from oomph.run.supervisor.chronicle import Chronicle
+from oomph.run.supervisor.notifying import Notifier
 from oomph.run.supervisor.settings import Settings
 from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice
@@ -38,6 +40,8 @@ class RunOutcome:
 
     exit_code: int
     summary: Summary
+    run_dir: Path | None = None
+    """The run directory, or None if there was none."""
 
     def __repr__(self) -> str:
         return f"Outcome(exit_code={self.exit_code}, summary={self.summary!r})"
@@ -56,6 +60,7 @@ class Closing:
     python: str
     settings: Settings
     voice: Voice
+    notifier: Notifier
 
     def close(self, action: Finish | GiveUp | Requeue) -> RunOutcome:
         """Close the run. An error here does not change the exit code."""
@@ -76,7 +81,9 @@ class Closing:
             again = self._again(events, action)
             ended = last(events, AttemptEnded)
             returncode = None if ended is None else ended.returncode
-            for line in account(summary, shown(self.run), again, said, returncode, stopped(events)):
+            lines = account(summary, shown(self.run), again, said, returncode, stopped(events))
+            self.notifier.send(of_the_end(_occasion(action, stopped(events)), lines, summary))
+            for line in lines:
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
             self._tell_unused(kept, interrupted(events, self.chronicle.attempt))
             if again:
@@ -84,7 +91,7 @@ class Closing:
             self._advise(events)
         except Exception as error:
             self.voice.say(f"the summary could not be created: {type(error).__name__}: {error}")
-        return RunOutcome(action.exit_code, summary)
+        return RunOutcome(action.exit_code, summary, None if self.run is None else self.run.path)
 
     def _unused(self, events: Sequence[Event]) -> list[Record]:
         """Return the checkpoints with more steps than were trained, and those of interrupted training.
@@ -168,11 +175,21 @@ def shown(run: RunDirectory | None) -> str | None:
         return str(run.path)
 
 
+def _occasion(action: Finish | GiveUp | Requeue, stopped_by: str) -> Occasion:
+    match action:
+        case Requeue():
+            return "preempted"
+        case GiveUp():
+            return "gave-up"
+        case Finish(exit_code):
+            return "finished" if exit_code == 0 else "stopped" if stopped_by else "failed"
+
+
 def _status(action: Finish | GiveUp | Requeue) -> str:
     match action:
         case Requeue():
             return PREEMPTED
         case GiveUp():
-            return "gave-up"
+            return GAVE_UP
         case Finish(exit_code):
             return FINISHED if exit_code == 0 else FAILED

@@ -25,6 +25,7 @@ from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, un
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.interpreter import python_of
+from oomph.run.supervisor.notifying import target_of
 from oomph.run.supervisor.settings import Settings, look
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.console import Voice, say
@@ -48,6 +49,8 @@ class Request:
     """The names of the changes in `ladder.OPT_IN`, which alter the mathematics, that the user has allowed."""
     typed: tuple[str, ...] = field(default=(), compare=False)
     """The options as typed, for the command that resumes the run."""
+    notify: str | None = None
+    """The command or the web address that receives notifications, or None for none."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -56,6 +59,7 @@ def launch(request: Request) -> RunOutcome:
     _check_working_directory()
     command = _with_outputs(parse_command(request.words), request.out)
     know_secrets(command.words, os.environ)
+    notify = None if request.notify is None else target_of(request.notify)
     _check_directories(request)
     python = python_of(command, request.python, say)
     if are_too_few():
@@ -66,6 +70,7 @@ def launch(request: Request) -> RunOutcome:
         machine_at_start=look(command, python),
         allowed=request.allowed,
         typed=request.typed,
+        notify=notify,
     )
     try:
         return Supervisor(command, python, run, settings).supervise()

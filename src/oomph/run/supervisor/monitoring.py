@@ -26,10 +26,17 @@ class Monitoring:
         run_dir: the run directory, or None for a run without one, which is not monitored.
         record: appends an event to the journal.
         voice: prints messages for the user.
+        on_finding: a function that is called with each new finding.
     """
 
-    def __init__(self, run_dir: Path | None, record: Callable[..., None], voice: Voice) -> None:
-        self._run_dir, self._record, self._voice = run_dir, record, voice
+    def __init__(
+        self,
+        run_dir: Path | None,
+        record: Callable[..., None],
+        voice: Voice,
+        on_finding: Callable[[Finding], None] = lambda finding: None,
+    ) -> None:
+        self._run_dir, self._record, self._voice, self._on_finding = run_dir, record, voice, on_finding
         self._sampler: SamplerProcess | None = None
         self._due = time.monotonic() + _START_SECONDS
         self._problems: set[str] = set()
@@ -85,6 +92,7 @@ class Monitoring:
     def _found(self, finding: Finding) -> None:
         self._record(FindingMade(**as_data(finding)))
         self._voice.say(in_words(finding))
+        self._on_finding(finding)
 
     def _note(self, changes: FindingChanges) -> None:
         """Record the changes that need no message: findings that recurred or ended."""

@@ -14,6 +14,7 @@ from oomph.terminal.console import say
 
 if TYPE_CHECKING:
     from oomph.process.command import Command
+    from oomph.run.supervisor.notifying import Target
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,5 @@ class Settings:
     """The `oomph run` options, as typed."""
     patience: Patience = field(default_factory=Patience)
     machine_at_start: MachineAtStart = field(default_factory=MachineAtStart)
+    notify: Target | None = None
+    """Where to send notifications (`--notify`), or None to send none."""

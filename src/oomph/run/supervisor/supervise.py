@@ -11,6 +11,7 @@ from oomph.errors import UsageError
 from oomph.explain.evidence.memory import limit_in_words
 from oomph.files.opening import OwnFile
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
+from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.process.command import Command
 from oomph.process.process_group import Terminal
 from oomph.protocol.handover import Injection
@@ -31,6 +32,7 @@ from oomph.run.policy.decide import (
 from oomph.run.policy.examination import Named, Trail, examine
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
+from oomph.run.report.notification import Notification
 from oomph.run.supervisor.attempt import Attempt, Ended
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
@@ -39,6 +41,7 @@ from oomph.run.supervisor.effects import handover, set_aside, surrounding
 from oomph.run.supervisor.front import StandardInput, TerminalFront
 from oomph.run.supervisor.monitoring import Monitoring
 from oomph.run.supervisor.native_reports import MemoryOutcome, NativeReports, kept_in_words
+from oomph.run.supervisor.notifying import Notifier
 from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
 from oomph.terminal.console import Voice
@@ -58,6 +61,7 @@ class Supervisor:
         self._machine = Machine(os.environ)
         self._timings, self._floor = Timings(), floor_seconds()
         self._voice, self._stdin = Voice(), StandardInput()
+        self._notifier = Notifier(settings.notify, self._voice.say, command.shown, shown(run))
         self._native_lines: set[bytes] = set()
         injection = Injection.read()
         self._rehearsed_before = injection is not None and bool(injection.earlier)
@@ -76,9 +80,11 @@ class Supervisor:
                 terminal.close()
             self._machine.close()
             closing = Closing(
-                self._run, self._chronicle, self._command, self._python, self._settings, self._voice
+                self._run, self._chronicle, self._command, self._python, self._settings, self._voice, self._notifier
             )  # fmt: skip
-            return closing.close(action)
+            outcome = closing.close(action)
+            self._notifier.close()
+            return outcome
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
         """Run one attempt, and act on how it ended."""
@@ -88,7 +94,7 @@ class Supervisor:
             self._voice.say("the run's journal cannot be written: nothing is recorded from here on")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
         around, watch = KernelWatch(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
-        monitoring = Monitoring(self._run_dir, self._chronicle.write, self._voice)
+        monitoring = Monitoring(self._run_dir, self._chronicle.write, self._voice, self._notify_of_finding)
         try:
             attempt = self._start(signals, terminal, watch, monitoring)
         except UsageError:
@@ -150,6 +156,7 @@ class Supervisor:
     def _meanwhile(self, monitoring: Monitoring, pid: int) -> None:
         self._machine.listen()
         monitoring.attend(pid)
+        self._notifier.attend()
 
     def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
         """Return the handler for TensorFlow's reports of failed allocations, or None if no guard could recover."""
@@ -198,6 +205,11 @@ class Supervisor:
     def _tell_hang(self, hang: Hang) -> None:
         self._chronicle.write_hang(hang)
         self._voice.say(hang.in_words())
+        self._notifier.send(Notification("hang", hang.in_words(), {"seconds": hang.seconds, "line": hang.line}))
+
+    def _notify_of_finding(self, finding: Finding) -> None:
+        if finding.severity == "critical":
+            self._notifier.send(Notification("finding", in_words(finding), {"finding": as_data(finding)}))
 
     def _clear_away(self, attempt: Attempt, ending: Ending, action: Action) -> str:
         """End the script's remaining processes before a restart, or let them run if the run is over.

@@ -1,0 +1,56 @@
+"""What a run ran on, in rows: its command, Python, packages, GPUs and machine. Pure. No values of variables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from oomph.doctor.snapshot import Snapshot
+from oomph.journal.events import FitStarted, GuardInstalled, VariablesRead
+from oomph.journal.journal import facts, last
+from oomph.report.recording import Recording, version_of
+from oomph.run.directory.recorded_story import is_of_notebook
+from oomph.run.directory.run_directory import RunRecord
+from oomph.terminal.amounts import as_size
+
+_PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "protobuf")
+
+
+def environment_of(recording: Recording) -> list[tuple[str, str]]:
+    """Return the rows that are known."""
+    return [(head, text) for head, text in _rows(recording) if text]
+
+
+def _rows(recording: Recording) -> Iterator[tuple[str, str]]:
+    record, events = recording.record, recording.events
+    yield "run directory", str(recording.path)
+    if record is not None:
+        is_notebook = is_of_notebook(recording.path)
+        yield "notebook" if is_notebook else "command", _command(record, is_notebook)
+        yield "folder", record.cwd
+        yield "machine", record.host
+        yield "Python", record.python
+    yield "oomph", version_of(recording)
+    yield from () if recording.snapshot is None else _of_snapshot(recording.snapshot)
+    guard = last(events, GuardInstalled)
+    yield "guarded", "" if guard is None else f"Keras {guard.keras}"
+    fits = {(fit.site, fit.guard): fit for fit in facts(events, FitStarted) if fit.site}
+    yield "trainings", ", ".join(f"{site} ({guard})" for site, guard in fits)
+    read = sorted({name for each in facts(events, VariablesRead) for name in each.variables})
+    yield "variables read", ", ".join(read)
+    yield "GPUs", ", ".join(f"{index}: {name}" for index, name in recording.curves.gpus.items())
+
+
+def _command(record: RunRecord, is_notebook: bool) -> str:
+    return record.command[0] if is_notebook else shlex.join(["oomph", "run", *record.options, *record.command])
+
+
+def _of_snapshot(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    found = (snapshot.packages.get(name) for name in _PACKAGES)
+    yield "packages", ", ".join(f"{package.name} {package.version}" for package in found if package is not None)
+    host = snapshot.host
+    memory = "" if host.memory_bytes is None else as_size(host.memory_bytes)
+    limit = "" if host.memory_limit_bytes is None else f"limited to {as_size(host.memory_limit_bytes)}"
+    yield "system", ", ".join(filter(None, (f"{host.system} {host.release}", host.machine, host.container)))
+    yield "memory", ", ".join(filter(None, (memory, limit)))
+    yield "NVIDIA driver", host.kernel_driver

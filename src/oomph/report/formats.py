@@ -1,0 +1,158 @@
+"""The report in other formats: Markdown for an issue or a chat, JSON for programs, CSV with every sample."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oomph.explain import render
+from oomph.monitor.metrics import of_scope
+from oomph.monitor.sample import Sample
+from oomph.monitor.store import read
+from oomph.report import charts
+from oomph.report.environment import environment_of
+from oomph.report.incidents import ReportedIncident, reported
+from oomph.report.recording import Recording, account_of, micro_batches_of
+from oomph.report.timeline import in_words
+from oomph.run.report.summary import result_in_words
+from oomph.terminal.message import shown, shown_line
+
+SCHEMA = 1
+
+
+def as_markdown(recording: Recording) -> str:
+    """Return the report as Markdown, with the figures of each chart in a table."""
+    return shown("\n".join(_markdown(recording))) + "\n"
+
+
+def _markdown(recording: Recording) -> Iterator[str]:
+    yield f"# {_text(recording.command or recording.path.name)}\n"
+    yield f"**{_text(recording.story.outcome)}**\n"
+    result = result_in_words(recording.summary)
+    if result:
+        yield f"{_text(result)}\n"
+    yield from _table(("", ""), account_of(recording))
+    if recording.attempts:
+        yield "\n## Attempts\n"
+        yield from (f"{each.number}. {_text(in_words(each, recording))}" for each in recording.attempts)
+    drawn = charts.charts_of(recording.curves)
+    if drawn:
+        yield "\n## Over time\n"
+        rows = [(f"{chart.title}: {row[0]}", *row[1:]) for chart in drawn for row in charts.as_rows(chart)]
+        yield from _table(("", "smallest", "mean", "largest", "last"), rows)
+    told = reported(recording)
+    if told:
+        yield "\n## Incidents"
+        yield from (line for each in told for line in _incident(each))
+    if recording.story.findings:
+        yield "\n## Found by the monitor\n"
+        yield from (f"- {_text(f'{each.fault}, {each.severity}: {each.message}')}" for each in recording.story.findings)
+    yield "\n## Environment\n"
+    yield from _table(("", ""), environment_of(recording))
+
+
+def _incident(each: ReportedIncident) -> Iterator[str]:
+    code = f" ({each.code})" if each.code else ""
+    yield f"\n### {each.number}. {_text(each.fault)}{code}\n"
+    yield from (f"- {head}: {_text(text)}" for head, text in each.rows())
+    yield from (f"- what you can do: {_text(text)}" for text in each.remedies)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]] | list[tuple[str, str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"| {' | '.join('---' for _ in head)} |"
+    yield from (f"| {' | '.join(map(_text, row))} |" for row in rows)
+
+
+def _text(text: str) -> str:
+    """Clean a text for one line of Markdown, in which nothing of it is markup."""
+    line = shown_line(text)
+    return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in line)
+
+
+def as_document(recording: Recording) -> dict[str, Any]:
+    """Return the report as JSON. Its structure is part of the public interface."""
+    curves, drawn = recording.curves, charts.charts_of(recording.curves)
+    return {
+        "schema": SCHEMA,
+        "run": str(recording.path),
+        "command": None if recording.record is None else list(recording.record.command),
+        "running": recording.is_going_on,
+        "begin": recording.begin,
+        "end": recording.end,
+        "summary": recording.summary.as_document(),
+        "steps_kept": recording.kept_steps,
+        "attempts": [
+            {
+                "attempt": each.number,
+                "begin": each.begin,
+                "end": each.end,
+                "returncode": each.returncode,
+                "steps": each.steps,
+                "saved": each.saved,
+                "resumed_at": each.resumed_at,
+            }
+            for each in recording.attempts
+        ],
+        "micro_batches": [{"time": at, "size": size} for at, size in micro_batches_of(recording)],
+        "incidents": [_entry(each) for each in reported(recording)],
+        "findings": recording.story.as_document()["findings"],
+        "diagnoses": render.as_document(recording.diagnoses)["diagnoses"],
+        "environment": dict(environment_of(recording)),
+        "samples": curves.samples,
+        "charts": [
+            {
+                "title": chart.title,
+                "unit": chart.unit.value,
+                "curves": [{"name": each.name, "limit": each.is_limit, "values": each.values} for each in chart.curves],
+            }
+            for chart in drawn
+        ],
+        "times": curves.times,
+    }
+
+
+def _entry(each: ReportedIncident) -> dict[str, Any]:
+    return {
+        "fault": each.fault,
+        "code": each.code,
+        "attempt": each.attempt,
+        "time": each.time,
+        "place": each.place,
+        "evidence": each.evidence,
+        "decision": each.decision,
+        "why": each.why,
+        "cost": each.cost,
+        "remedies": each.remedies,
+    }
+
+
+_COLUMNS = {scope: [metric.key for metric in of_scope(scope)] for scope in ("host", "process", "training")}
+_OF_GPU = [metric.key for metric in of_scope("gpu")]
+
+
+def csv_lines(run_dir: Path, gpus: int) -> Iterator[str]:
+    """Yield every sample of a run as a line of CSV, after a line with the names of the columns."""
+    names = [f"{scope}.{key}" for scope, keys in _COLUMNS.items() for key in keys]
+    yield _line(["time", "clock", *names, *(f"gpu{place}.{key}" for place in range(gpus) for key in _OF_GPU)])
+    for sample in read(run_dir):
+        yield _line(_row(sample, gpus))
+
+
+def _row(sample: Sample, gpus: int) -> list[object]:
+    clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(sample.time))
+    row: list[object] = [sample.time, clock]
+    for values, keys in ((sample.host, "host"), (sample.process, "process"), (sample.training, "training")):
+        row += [values.get(key, "") for key in _COLUMNS[keys]]
+    known = {gpu.index: gpu.values for gpu in sample.gpus}
+    return [*row, *(known.get(place, {}).get(key, "") for place in range(gpus) for key in _OF_GPU)]
+
+
+def _line(row: list[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(row)
+    return text.getvalue()

@@ -1,0 +1,257 @@
+"""The report as one self-contained HTML page. Pure, except that it reads its own style, script and uPlot.
+
+All texts come from files that may be from elsewhere: each is redacted and escaped where it enters the page.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from oomph.explain.markdown import plain
+from oomph.page.document import SAME_ORIGIN, document, safe, table
+from oomph.report import charts, timeline
+from oomph.report.charts import Chart, TimeLine
+from oomph.report.environment import environment_of
+from oomph.report.incidents import ReportedIncident, reported
+from oomph.report.recording import Recording, account_of, micro_batches_of
+from oomph.run.report.labels import EXACT, VERIFIED
+from oomph.run.report.summary import result_in_words
+from oomph.terminal.amounts import as_duration, counted
+
+_CLOCK, _DATE = "%H:%M:%S", "%Y-%m-%d %H:%M:%S %z"
+_MOST_FAULTS = 200
+"""The most incidents to tell one by one."""
+
+
+def as_page(recording: Recording, serves: bool = False) -> str:
+    """Return the report of a run.
+
+    Args:
+        serves: True if a server renews the page while the run is going on.
+    """
+    line, drawn = timeline.timeline_of(recording), charts.charts_of(recording.curves)
+    parts = sections(recording, line, drawn)
+    body = [f'<main id="report">{"".join(_section(name, content) for name, content in parts.items())}</main>']
+    scripts = [vendored("uPlot.iife.min.js"), own("page.js")] if drawn else []
+    if drawn:
+        body.append(f'<script type="application/json" id="data">{_as_json(recording, line, drawn)}</script>')
+    style = vendored("uPlot.min.css") + own("page.css")
+    return document(_title(recording), body, style, scripts, SAME_ORIGIN if serves else "")
+
+
+def sections(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> dict[str, str]:
+    """Return the sections of the page by their names, in order. An empty section is left out."""
+    told = reported(recording)
+    parts = {
+        "head": "".join(_headline(recording)),
+        "attempts": "".join(_attempts(recording, line)),
+        "charts": "".join(_charts(recording, line, drawn)),
+        "incidents": "".join(_incidents(told)),
+        "findings": "".join(_findings(recording)),
+        "environment": "".join(_environment(recording)),
+        "faults": "".join(_pages(told)),
+    }
+    return {name: content for name, content in parts.items() if content}
+
+
+def _section(name: str, content: str) -> str:
+    return f'<section id="{name}" aria-labelledby="{name}-title">{content}</section>\n'
+
+
+def _heading(name: str, text: str) -> str:
+    return f'<h2 id="{name}-title">{escape(text)}</h2>\n'
+
+
+def _title(recording: Recording) -> str:
+    return f"{recording.command or recording.path.name}: {recording.story.outcome}"
+
+
+def _as_json(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> str:
+    """Return the data of the charts, in which no text can end the script element."""
+    return as_inline_json(page_data(recording, line, drawn))
+
+
+def page_data(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> dict[str, object]:
+    """Return what the page's script needs: the charts, the clock of this machine, and whether news are to come."""
+    offset = time.localtime(recording.begin).tm_gmtoff
+    return {**charts.as_data(drawn, recording.curves.times, line), "offset": offset, "going_on": recording.is_going_on}
+
+
+def as_inline_json(data: object) -> str:
+    """Return JSON that may stand inside a script element, with every text redacted."""
+    from oomph.redaction.redaction import redacted_data
+
+    text = json.dumps(redacted_data(data), separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+# -- the sections -----------------------------------------------------------------------------------------------------
+
+
+def _headline(recording: Recording) -> Iterator[str]:
+    story, summary = recording.story, recording.summary
+    tone = "bad" if story.failed else "warn" if story.incidents else "good"
+    state = "running: " if recording.is_going_on else ""
+    yield f'<h1 id="head-title"><code>{safe(recording.command or recording.path.name)}</code></h1>\n'
+    yield f'<p class="outcome {tone}">{safe(f"{state}{story.outcome}")}</p>\n'
+    result = result_in_words(summary)
+    if result:
+        sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
+        yield f'<p class="{sure}">{safe(result)}</p>\n'
+    yield "".join(f"<p>{safe(text)}</p>\n" for text in (story.improvement,) if text)
+    rows = [*account_of(recording), ("when", _when(recording))]
+    yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
+
+
+def _when(recording: Recording) -> str:
+    begin, end = time.localtime(recording.begin), time.localtime(recording.end)
+    until = f"so far ({time.strftime(_DATE, end)})" if recording.is_going_on else time.strftime(_DATE, end)
+    return f"{time.strftime(_DATE, begin)} to {until}, {as_duration(recording.end - recording.begin)}"
+
+
+def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
+    if not recording.attempts:
+        return
+    yield _heading("attempts", "Attempts")
+    yield timeline.as_bars(recording, line)
+    rows = (
+        (
+            str(attempt.number),
+            time.strftime(_CLOCK, time.localtime(attempt.begin)),
+            timeline.in_words(attempt, recording),
+        )
+        for attempt in recording.attempts
+    )
+    yield table(("attempt", "began", "what became of it"), rows)
+    sizes = [f"{size:,} from {_at(at)} on" for at, size in micro_batches_of(recording)]
+    if sizes:
+        yield f"<p>Micro-batches of {safe(', then '.join(sizes))}.</p>\n"
+
+
+def _at(moment: float) -> str:
+    return time.strftime(_CLOCK, time.localtime(moment))
+
+
+def _charts(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
+    if not drawn:
+        return
+    curves = recording.curves
+    yield _heading("charts", "Over time")
+    note = f"{counted(curves.samples, 'sample', ',')}, one a second"
+    if curves.is_thinned:
+        note += f"; of every {as_duration(curves.interval)} the smallest and the largest value are shown"
+    if curves.went_back:
+        note += "; the clock was turned back during the run, so that parts of the curves overlap"
+    note += f". Times are those of this machine ({time.strftime('%Z', time.localtime(recording.begin))})."
+    yield f'<p class="soft">{safe(note)}</p>\n'
+    yield from figures(drawn, curves.times, line)
+
+
+def figures(drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:
+    """Yield each chart: interactive with scripts, a picture without, and its figures in a table."""
+    yield (
+        '<p class="soft live">Drag to zoom, double-click to see everything. With the keyboard: arrow keys move the'
+        " cursor, + and − zoom, 0 shows everything.</p>\n"
+    )
+    for chart in drawn:
+        note = f'<p class="soft">{escape(chart.note)}</p>' if chart.note else ""
+        yield (
+            f'<figure id="chart-{chart.key}"><figcaption><h3>{escape(chart.title)}</h3>{note}</figcaption>'
+            f'<div class="live plot" data-chart="{chart.key}"></div>'
+            f'<div class="still">{charts.as_picture(chart, times, line)}{_legend(chart)}</div>'
+            f"<details><summary>Figures</summary>{_figures(chart)}</details></figure>\n"
+        )
+
+
+def _legend(chart: Chart) -> str:
+    keys = (
+        f'<li><span class="key k{number % 8}{" dashed" if curve.is_limit else ""}"></span>{safe(curve.name)}</li>'
+        for number, curve in enumerate(chart.curves)
+    )
+    return f'<ul class="legend">{"".join(keys)}</ul>'
+
+
+def _figures(chart: Chart) -> str:
+    return table(("", "smallest", "mean", "largest", "last"), charts.as_rows(chart))
+
+
+def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
+    if not told:
+        return
+    yield _heading("incidents", "Incidents")
+    for each in told[:_MOST_FAULTS]:
+        yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {_named(each)}</h3><dl>'
+        yield "".join(f"<dt>{escape(head)}</dt><dd>{safe(text)}</dd>" for head, text in each.rows())
+        yield "</dl>"
+        yield _remedies(each)
+        yield "</article>\n"
+    if len(told) > _MOST_FAULTS:
+        more = f"… and {len(told) - _MOST_FAULTS} more"
+        yield f"<p>{more}: <code>oomph report --format json</code> lists all of them.</p>\n"
+
+
+def _named(each: ReportedIncident) -> str:
+    name = safe(each.fault)
+    return f'<a href="#fault-{escape(each.code)}">{name} ({escape(each.code)})</a>' if each.page else name
+
+
+def _remedies(each: ReportedIncident) -> str:
+    if not each.remedies:
+        return ""
+    items = "".join(f"<li>{safe(text)}</li>" for text in each.remedies)
+    return f"<p>What you can do:</p><ol>{items}</ol>"
+
+
+def _findings(recording: Recording) -> Iterator[str]:
+    if not recording.story.findings:
+        return
+    yield _heading("findings", "Found by the monitor")
+    for found in recording.story.findings:
+        until = "until the end of the run" if found.end is None else f"until {_at(found.end)}"
+        named = f"{found.fault} ({found.code})" if found.code else found.fault
+        yield f'<article><h3 class="{_TONES.get(found.severity, "warn")}">{safe(f"{named}, {found.severity}")}</h3>'
+        yield f"<p>{safe(found.message)}</p>"
+        yield f"<p>{safe(found.remedy)}</p>" if found.remedy else ""
+        yield f'<p class="soft">{safe(found.subject)}, from {_at(found.begin)} {until}</p></article>\n'
+
+
+_TONES = {"notice": "soft", "warning": "warn", "critical": "bad"}
+
+
+def _environment(recording: Recording) -> Iterator[str]:
+    yield _heading("environment", "Environment")
+    yield table((), environment_of(recording))
+
+
+def _pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
+    pages = {each.code: each.page for each in told if each.page is not None}
+    if not pages:
+        return
+    yield _heading("faults", "The faults")
+    for code, page in pages.items():
+        title = f"{page.name} ({code}): {page.title}"
+        yield f'<details id="fault-{escape(code)}"><summary>{escape(title)}</summary>'
+        yield f"<p>{escape(page.summary)}</p>"
+        for heading, prose in page.sections.items():
+            yield f"<h3>{escape(heading)}</h3><pre>{escape(chr(10).join(plain(prose, 96)))}</pre>"
+        yield "</details>\n"
+
+
+# -- the page's own style and scripts ---------------------------------------------------------------------------------
+
+
+@cache
+def own(name: str) -> str:
+    """Return the page's own style or script."""
+    return files("oomph.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def vendored(name: str) -> str:
+    """Return a file of uPlot."""
+    return files("oomph.report").joinpath("vendor").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,90 @@
+"""The timeline of a run: its attempts as bars, with each fault and each change of the micro-batch. Pure."""
+
+from __future__ import annotations
+
+from oomph.page.document import safe
+from oomph.report.charts import Marking, TimeLine
+from oomph.report.recording import Recording, ReportedAttempt, micro_batches_of
+from oomph.terminal.amounts import as_duration, counted
+from oomph.terminal.endings import ProcessEnd
+
+_MOST_ROWS = 40
+"""The most attempts to draw: the list below the picture has all of them."""
+
+
+def timeline_of(recording: Recording) -> TimeLine:
+    """Return the time of the run, and what its charts mark."""
+    restarts = (
+        Marking(attempt.begin, f"attempt {attempt.number} starts", "attempts", "restart")
+        for attempt in recording.attempts[1:]
+    )
+    faults = (
+        Marking(incident.time, f"{incident.fault}: {incident.done}", f"incident-{number}")
+        for number, incident in enumerate(recording.story.incidents, 1)
+        if recording.begin <= incident.time <= recording.end
+    )
+    return TimeLine(recording.begin, recording.end, (*restarts, *faults), recording.story.findings)
+
+
+def as_bars(recording: Recording, line: TimeLine) -> str:
+    """Return the attempts as bars on one line of time, one below the other, as HTML that fits any width."""
+    shown = recording.attempts[-_MOST_ROWS:]
+    rows = "".join(_row(attempt, recording, line) for attempt in shown)
+    ticks = "".join(
+        f'<span style="left:{_place(tick.value, line)}">{safe(tick.label)}</span>' for tick in line.axis.ticks
+    )
+    return f'<div class="timeline">{rows}<div class="name"></div><div class="clock">{ticks}</div></div>\n'
+
+
+def _row(attempt: ReportedAttempt, recording: Recording, line: TimeLine) -> str:
+    begin, end = attempt.begin, attempt.end or _end_of(attempt, recording)
+    kind = "good" if attempt.returncode == 0 else "going-on" if _is_open(attempt, recording) else "ended"
+    width = max(line.axis.share(end) - line.axis.share(begin), 0.0)
+    bar = f'<div class="attempt {kind}" style="left:{_place(begin, line)};width:{width:.2%}"></div>'
+    splits = "".join(
+        f'<div class="split" style="left:{_place(at, line)}" title="micro-batches of {size}"></div>'
+        for at, size in micro_batches_of(recording)
+        if begin <= at <= end
+    )
+    faults = "".join(
+        f'<a class="fault" style="left:{_place(incident.time, line)}" href="#incident-{number}"'
+        f' title="{safe(incident.fault)}" aria-label="{safe(incident.fault)}"></a>'
+        for number, incident in enumerate(recording.story.incidents, 1)
+        if incident.attempt == attempt.number and line.begin <= incident.time <= line.end
+    )
+    return f'<div class="name">attempt {attempt.number}</div><div class="track">{bar}{splits}{faults}</div>'
+
+
+def _place(at: float, line: TimeLine) -> str:
+    return f"{line.axis.share(at):.2%}"
+
+
+def _is_open(attempt: ReportedAttempt, recording: Recording) -> bool:
+    return recording.is_going_on and attempt == recording.attempts[-1] and attempt.end is None
+
+
+def _end_of(attempt: ReportedAttempt, recording: Recording) -> float:
+    """Return when an attempt whose end nobody recorded was last seen, or the beginning of the next one."""
+    if attempt == recording.attempts[-1]:
+        return recording.end
+    return next(each.begin for each in recording.attempts if each.number > attempt.number)
+
+
+def in_words(attempt: ReportedAttempt, recording: Recording) -> str:
+    """Describe an attempt in one line: how long, from which step, and how it ended."""
+    end = attempt.end or _end_of(attempt, recording)
+    parts = [as_duration(max(end - attempt.begin, 0.0))]
+    parts.append("from the beginning" if not attempt.resumed_at else f"from step {attempt.resumed_at:,}")
+    if attempt.steps:
+        parts.append(f"{counted(attempt.steps, 'step', ',')} done, {attempt.saved:,} saved")
+    if _is_open(attempt, recording):
+        parts.append("going on")
+    elif attempt.returncode == 0:
+        parts.append("finished")
+    elif attempt.returncode is None:
+        parts.append("nobody saw its end")
+    elif attempt.asked_for_another:
+        parts.append("asked for a new process")
+    else:
+        parts.append(ProcessEnd(attempt.returncode).predicate)
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""Serves a few texts over HTTP: to this machine alone, unless the user asks for another address."""

@@ -1,0 +1,191 @@
+"""The page in Chromium: it opens, hovers, zooms, switches curves, leads to incidents, prints, and is accessible.
+
+Needs `pip install playwright axe-playwright-python` and Chromium; `make browser` runs it. The screenshots are kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded_runs import BEGIN, sample, samples, survived
+
+from oomph import cli
+
+sync_playwright = pytest.importorskip("playwright.sync_api").sync_playwright
+Axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+KEPT = Path("build") / "report"
+WIDTHS, SCHEMES = (1280, 400), ("light", "dark")
+LIMIT = 20_000
+"""The longest time for one action, in milliseconds."""
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")]
+
+
+@pytest.fixture(scope="module", name="browser")
+def _browser() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=LIMIT)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module", name="report")
+def _report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = survived(tmp_path_factory.mktemp("runs") / "run")
+    assert cli.main(["report", str(run)]) == 0
+    return run / "report.html"
+
+
+class Opened:
+    """A page, and what it did that no page of ours should do."""
+
+    def __init__(self, browser: Any, report: Path, **context: Any) -> None:
+        self.page = browser.new_page(**context)
+        self.page.set_default_timeout(LIMIT)
+        self.wrong: list[str] = []
+        self.page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", self._requested)
+        self._address = report.as_uri()
+        self.page.goto(self._address)
+
+    def _requested(self, request: Any) -> None:
+        if request.url != self._address:
+            self.wrong.append(f"request: {request.url}")
+
+    def figures(self, chart: str) -> list[str]:
+        """The values under the cursor, as the legend of a chart shows them."""
+        return [each.inner_text() for each in self.page.query_selector_all(f"#chart-{chart} .legend button b")]
+
+    def flags(self) -> list[int]:
+        """The number of faults within the part that each chart shows."""
+        plots = self.page.query_selector_all(".plot")
+        return [len(plot.query_selector_all(".flag")) for plot in plots]
+
+
+@pytest.fixture(name="opened")
+def _opened(browser: Any, report: Path) -> Iterator[Opened]:
+    opened = Opened(browser, report, viewport={"width": 1280, "height": 900})
+    yield opened
+    assert opened.wrong == []
+    opened.page.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_page_opens_without_an_error_a_request_or_an_obstacle_and_fits(browser, report, width, scheme):
+    opened = Opened(browser, report, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    opened.page.wait_for_selector(".u-over")
+    KEPT.mkdir(parents=True, exist_ok=True)
+    opened.page.screenshot(path=str(KEPT / f"{width}-{scheme}.png"), full_page=True)
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is cut off"
+    opened.page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    found = Axe().run(opened.page).response["violations"]
+    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+    assert opened.wrong == []
+    opened.page.close()
+
+
+def test_hovering_shows_the_values_at_that_time_in_all_charts(opened):
+    assert opened.figures("pool") == ["", "", ""]
+    opened.page.hover("#chart-pool .u-over", position={"x": 300, "y": 100})
+    in_use, peak, limit = opened.figures("pool")
+    assert in_use.endswith("GiB")
+    assert (peak, limit) == ("12 GiB", "14 GiB")
+    assert opened.figures("step-time") == ["320 ms"], "the cursors move together"
+
+
+def test_dragging_zooms_all_charts_and_a_double_click_shows_everything(opened):
+    before = opened.flags()
+    assert set(before) == {2}
+    area = opened.page.query_selector("#chart-gpu-memory .u-over")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    opened.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 50)
+    opened.page.mouse.down()
+    opened.page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 60, steps=5)
+    opened.page.mouse.up()
+    assert set(opened.flags()) == {0}, "no fault happened in that part"
+    opened.page.mouse.dblclick(box["x"] + 50, box["y"] + 50)
+    assert opened.flags() == before
+
+
+def test_keyboard_moves_the_cursor_and_zooms(opened):
+    opened.page.focus("#chart-loss .plot")
+    opened.page.keyboard.press("ArrowRight")
+    first = opened.figures("loss")
+    opened.page.keyboard.press("ArrowRight")
+    assert first[0]
+    assert opened.figures("loss") != first
+    for _ in range(4):
+        opened.page.keyboard.press("+")
+    assert set(opened.flags()) == {0}
+    opened.page.keyboard.press("0")
+    assert set(opened.flags()) == {2}
+
+
+def test_curve_is_switched_off_and_on_by_its_button(opened):
+    button = opened.page.locator("#chart-pool .legend button").first
+
+    def ink() -> str:
+        return str(opened.page.evaluate("document.querySelector('#chart-pool canvas').toDataURL()"))
+
+    before = ink()
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == "false"
+    opened.page.wait_for_function(
+        "before => document.querySelector('#chart-pool canvas').toDataURL() !== before", arg=before
+    )
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    opened.page.wait_for_function(
+        "before => document.querySelector('#chart-pool canvas').toDataURL() === before", arg=before
+    )
+
+
+@pytest.mark.parametrize("origin", ["#chart-pool .flag", "#attempts a"])
+def test_fault_in_a_chart_or_in_the_timeline_leads_to_its_incident(opened, origin):
+    opened.page.locator(origin).first.click()
+    assert opened.page.evaluate("location.hash") == "#incident-1"
+    assert opened.page.locator("#incident-1").is_visible()
+    opened.page.locator("#incident-1 h3 a").click()
+    assert opened.page.evaluate("location.hash") == "#fault-OOM101"
+
+
+def test_page_prints_with_pictures_in_light_colours(browser, report, tmp_path):
+    opened = Opened(browser, report, color_scheme="dark")
+    printed = opened.page.pdf()
+    assert printed.startswith(b"%PDF")
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("#chart-pool .still svg").is_visible()
+    assert not opened.page.locator("#chart-pool .plot").is_visible()
+    assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    opened.page.close()
+
+
+def test_page_shows_its_charts_without_scripts(browser, report):
+    opened = Opened(browser, report, java_script_enabled=False)
+    assert opened.page.locator("#chart-pool .still svg").is_visible()
+    assert not opened.page.locator("#chart-pool .plot").is_visible()
+    opened.page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_day_of_eight_gpus_opens_within_a_second(browser, tmp_path):
+    run = survived(tmp_path / "run")
+    sample(run, samples(86_400, gpus=8, begin=BEGIN + 300))
+    assert cli.main(["report", str(run)]) == 0
+    Opened(browser, run / "report.html").page.close()  # warms the browser up
+    began = time.monotonic()
+    opened = Opened(browser, run / "report.html")
+    opened.page.wait_for_selector("#chart-loss .u-over")
+    assert time.monotonic() - began < 1
+    assert opened.wrong == []
+    opened.page.close()

@@ -1,0 +1,207 @@
+"""The page tells what happened, in full, links to what it names, and lets no text from a run become markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from recorded_runs import BEGIN, create, sample, samples, survived, write
+
+from oomph.journal.events import AttemptEnded, AttemptStarted, FitStarted, RunStarted, UncaughtException
+from oomph.report import comparison
+from oomph.report.html import as_page
+from oomph.report.recording import read_recording
+
+HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e&amp;\"'"
+VOID = ("meta", "link", "img", "br", "hr", "input", "circle", "line", "rect", "path", "polygon", "polyline")
+
+
+class Outline(HTMLParser):
+    """Collects ids, links, tags and texts, and checks that elements are closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(page)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.links += [given["href"] or ""] if "href" in given else []
+        assert not any(name.startswith("on") for name in given), given
+        if tag not in ("meta", "link", "img", "br"):
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1:] == ["script"]:
+            self.scripts.append(data)
+        elif self._open[-1:] != ["style"]:
+            self.text += data
+
+
+def page_of(run: Path) -> str:
+    return as_page(read_recording(run))
+
+
+@pytest.fixture(name="page")
+def _page(tmp_path: Path) -> str:
+    return page_of(survived(tmp_path / "run"))
+
+
+def test_page_tells_the_outcome_the_label_the_cost_and_what_was_saved(page):
+    text = Outline(page).text
+    assert "finished after 300 steps in 2 attempts" in text
+    assert "approximate" not in text
+    assert "verified: the repeated steps match the original ones" in text
+    assert "micro-batches of 1024, the same global batch" in text
+    assert "20 of 300 steps repeated" in text
+    assert "100 steps did not have to be trained again after a restart" in text
+
+
+def test_page_tells_each_incident_with_cause_evidence_decision_and_time(page):
+    found = re.findall(r'<article id="incident-\d+".*?</article>', page, re.DOTALL)
+    oom, killed = (Outline(each).text for each in found)
+    assert oom.startswith("1. device-oom (OOM101)")
+    assert "OOM when allocating tensor with shape[4096,4096]" in oom
+    assert "trained the batch of 4096 as micro-batches of 1024" in oom
+    assert "attempt 1, fit 1, epoch 1, step 4" in oom
+    assert "Use a smaller batch" in oom
+    assert "started attempt 2" in killed
+    assert "20 steps since the last checkpoint" in killed
+    assert re.search(r"when\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", killed)
+
+
+def test_page_lists_attempts_findings_and_environment(page):
+    text = Outline(page).text
+    assert "1 min 40 s, from the beginning, 120 steps done, 100 saved, was killed by SIGKILL" in text
+    assert "from step 100, 300 steps done, 300 saved, finished" in text
+    assert "Micro-batches of 1,024 from" in text
+    assert "slow-input (MON301), warning" in text
+    assert "oomph run train.py --epochs 3" in text
+    assert "0: NVIDIA GeForce RTX 4090, 1: NVIDIA GeForce RTX 4090" in text
+
+
+def test_every_link_of_the_page_leads_somewhere_in_it_and_ids_are_unique(page):
+    outline = Outline(page)
+    assert len(outline.ids) == len(set(outline.ids))
+    assert outline.links
+    assert all(link.startswith("#") and link[1:] in outline.ids for link in outline.links), outline.links
+
+
+def test_page_loads_nothing(page):
+    assert not re.search(
+        r'(?:src|href)="(?!#)|url\(|@import', re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    )
+    assert "default-src 'none'" in page
+    assert "connect-src" not in page
+
+
+def test_charts_have_a_picture_a_table_and_the_same_data_for_the_script(page):
+    outline = Outline(page)
+    charts = [each for each in outline.ids if each.startswith("chart-")]
+    assert charts == [f"chart-{name}" for name in (
+        "pool", "gpu-memory", "gpu-utilization", "gpu-temperature", "host-memory",
+        "step-time", "input-wait", "speed", "loss",
+    )]  # fmt: skip
+    assert outline.tags.count("svg") == len(charts)
+    data = json.loads(outline.scripts[0])
+    assert [f"chart-{each['key']}" for each in data["charts"]] == charts
+    assert len(data["times"]) == 300
+    assert all(len(curve["values"]) == 300 for chart in data["charts"] for curve in chart["curves"])
+    assert [each["kind"] for each in data["marks"]] == ["restart", "", ""]
+    assert [(each["begin"] - BEGIN, each["end"] - BEGIN) for each in data["spans"]] == [(150.0, 190.0)]
+
+
+def test_hostile_texts_stay_texts_in_every_place(tmp_path):
+    run = survived(
+        tmp_path / "run", message=f"{HOSTILE} OOM when allocating tensor with shape[2]", script=f"{HOSTILE}.py"
+    )
+    write(run, 3, "script", [
+        (310, FitStarted(fit=1, key="g", site=f"{HOSTILE}:1", guard=HOSTILE)),
+        (311, UncaughtException(type=HOSTILE, message=HOSTILE)),
+    ])  # fmt: skip
+    for page in (page_of(run), comparison.as_page([read_recording(run), read_recording(run)])):
+        outline = Outline(page)
+        assert "img" not in outline.tags
+        assert outline.tags.count("script") == 3, "the data, uPlot and the page's own"
+        assert not {"\x1b", "\u202e"} & set(page)
+        assert "<script>alert" in outline.text
+        json.loads(outline.scripts[0])
+
+
+def test_secrets_are_not_shown(tmp_path, monkeypatch):
+    secret = "hf_" + "a1B2" * 9
+    run = survived(
+        tmp_path / "run", message=f"OOM when allocating tensor, HF_TOKEN={secret}", script=f"train.py?key={secret}"
+    )
+    page = page_of(run)
+    assert secret not in page
+    assert secret[3:] not in page
+
+
+def test_running_run_is_told_as_such(tmp_path):
+    run = create(tmp_path / "run", status="running", attempts=1)
+    write(run, 1, "supervisor", [(0, RunStarted(oomph="0.1.0")), (0, AttemptStarted())])
+    sample(run, samples(5))
+    recording = read_recording(run)
+    assert not recording.is_going_on, "nobody holds its lock"
+    assert "no fault found" in Outline(as_page(recording)).text
+
+
+def test_samples_of_a_monitor_alone_have_a_page(tmp_path):
+    folder = tmp_path / "monitored"
+    (folder / "monitor").mkdir(parents=True)
+    sample(folder, samples(20))
+    outline = Outline(page_of(folder))
+    assert "chart-loss" in outline.ids
+    assert "interrupted" not in outline.text
+
+
+def test_run_without_samples_has_a_page_without_charts_and_scripts(tmp_path):
+    run = create(tmp_path / "run")
+    write(run, 1, "supervisor", [(0, AttemptStarted()), (9, AttemptEnded(returncode=1, seconds=9.0))])
+    outline = Outline(page_of(run))
+    assert "script" not in outline.tags
+    assert "ended with exit code 1" in outline.text
+
+
+def test_ten_thousand_faults_are_cut_in_the_page_and_counted(tmp_path):
+    run = create(tmp_path / "run", attempts=9)
+    for attempt in range(1, 301):
+        write(run, attempt, "supervisor", [
+            (attempt * 10, AttemptStarted()), (attempt * 10 + 9, AttemptEnded(returncode=-11, seconds=9.0)),
+        ])  # fmt: skip
+        write(run, attempt, "script", [(attempt * 10 + 8, UncaughtException(type="ValueError", message="x"))])
+    page = page_of(run)
+    assert len(page) < 1_500_000
+    assert "attempt 300" in page
+
+
+def test_runs_are_compared_by_figures_and_on_one_axis(tmp_path):
+    one, two = survived(tmp_path / "one"), survived(tmp_path / "two", script="other.py")
+    outline = Outline(comparison.as_page([read_recording(one), read_recording(two)]))
+    assert "2 runs side by side" in outline.text
+    assert "onetwo" in outline.text, "the heads of the table"
+    assert "train.py --epochs 3other.py --epochs 3" in outline.text
+    data = json.loads(outline.scripts[0])
+    assert data["elapsed"] is True
+    assert data["begin"] == 0
+    loss = next(each for each in data["charts"] if each["key"] == "loss")
+    assert [curve["name"] for curve in loss["curves"]] == ["one", "two"]
+    assert loss["curves"][0]["values"] == loss["curves"][1]["values"]
