@@ -62,7 +62,7 @@ def test_overheating_and_a_lost_gpu_are_each_reported_once(work, rig):
         [line for line in ended.said if f"({page}). " in line]
         for page in ("hardware-fault, HWD801", "thermal-throttle, HWD802")
     )
-    assert [line.partition(":")[2].partition(":")[0].strip() for line in [*lost, *hot]] == [
+    assert [line.split(":")[2].strip() for line in [*lost, *hot]] == [
         "GPU 1 (Fake H100)",
         "GPU 0 (Fake H100)",
     ]
@@ -130,7 +130,7 @@ def test_fragmented_memory_is_reported_once(work, rig):
     assert (ended.returncode, ended.stdout) == (0, "128\n"), ended.stderr[-3000:]
     assert len(ended.events("oom")) == 1
     (line,) = [line for line in ended.said if "(device-oom-fragmentation, OOM102)" in line]
-    assert line.startswith("oomph: TensorFlow's memory: 16 MiB did not fit, although 2")
+    assert line.startswith("oomph: warning: TensorFlow's memory: 16 MiB did not fit, although 2")
     (found,) = ended.summary["findings"]
     assert found["code"] == "OOM102"
     assert found["seconds"] < 1, "it is of one moment"

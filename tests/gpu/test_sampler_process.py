@@ -72,7 +72,7 @@ def test_sampler_records_the_gpus_the_host_and_the_script(start, tmp_path):
     )
     assert kept[-1].host["memory_total_bytes"] > 0
     assert kept[-1].process["resident_bytes"] > 0
-    assert (sampler.alive, sampler.problem, sampler.findings()) == (True, "", ())
+    assert (sampler.alive, sampler.problem, sampler.changes().told) == (True, "", ())
 
 
 def test_sampler_ignores_ctrl_c_and_exits_when_closed(start, tmp_path):
@@ -116,7 +116,7 @@ def test_second_sampler_of_a_run_exits_with_a_clear_message(start, tmp_path):
     samples(tmp_path)
     second = start()
     until(lambda: not second.alive)
-    assert second.findings() == ()
+    assert second.changes().told == ()
     assert second.problem == f"another sampler is already running in {tmp_path}"
     assert first.alive
 
@@ -124,7 +124,7 @@ def test_second_sampler_of_a_run_exits_with_a_clear_message(start, tmp_path):
 def test_missing_run_directory_is_reported(start, tmp_path):
     sampler = start(run_dir=tmp_path / "gone")
     until(lambda: not sampler.alive)
-    sampler.findings()
+    sampler.changes()
     assert sampler.problem == f"cannot store samples in {tmp_path / 'gone'}: No such file or directory"
 
 
@@ -133,7 +133,7 @@ def test_link_in_place_of_the_lock_is_not_followed(start, tmp_path):
     (tmp_path / "monitor/sampler").symlink_to(tmp_path / "precious")
     sampler = start()
     until(lambda: not sampler.alive)
-    sampler.findings()
+    sampler.changes()
     assert "is a link" in sampler.problem
     assert not (tmp_path / "precious").exists()
 
@@ -172,7 +172,7 @@ def test_hanging_driver_does_not_block_the_sampler(start, tmp_path):
 def test_sampler_that_cannot_be_started_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     sampler = SamplerProcess(tmp_path)
-    assert (sampler.alive, sampler.findings()) == (False, ())
+    assert (sampler.alive, sampler.changes().told) == (False, ())
     assert sampler.problem == "cannot start the sampler: No such file or directory"
     sampler.close()
 

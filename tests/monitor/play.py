@@ -25,8 +25,8 @@ START = 1_790_000_000.0
 
 def main(clock: str, seconds: int, own: int) -> None:
     """Play the script named by FAKE_NVML_SCRIPT."""
-    nothing = SimpleNamespace(read=lambda now: {}, owns=lambda pid: pid == own)
-    board = SimpleNamespace(read=lambda: ({}, ()))
+    nothing = SimpleNamespace(read=lambda now: {}, owns=lambda pid: pid == own, shares=())
+    board = SimpleNamespace(read=lambda: ({}, ()), census=lambda: None)
     store = SimpleNamespace(problem="", append=lambda sample: None, sync=lambda: None, close=lambda: None)
     file = os.open(clock, os.O_WRONLY)
     watch = gpu_watch.GpuWatch(GpuThread(Gpus()), KernelLog(Path("/nowhere")))

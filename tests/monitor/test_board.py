@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import os
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomph.monitor.board import BOARD, BoardReader, TrainingBoard
+from oomph.monitor.census import Census, Holding
 from oomph.monitor.metrics import of_scope
 from oomph.monitor.sample import Baseline
 
@@ -104,3 +106,33 @@ def test_board_reader_survives_arbitrary_content(tmp_path_factory, data):
         assert not any(math.isnan(value) for value in values.values())
         assert len(baselines) <= 64
         assert all(isinstance(baseline, Baseline) for baseline in baselines)
+
+
+CENSUS = Census(1000.5, 7, 20, 1, 1e9, None, (Holding("list", "Recorder.outputs", 12, 3 << 20, "EagerTensor"),))
+
+
+def test_each_census_is_read_once(tmp_path):
+    board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
+    for step in (20, 30):
+        board.write_census(replace(CENSUS, step=step))
+        reader.read()
+        assert reader.census() == replace(CENSUS, step=step)
+        assert reader.census() is None
+
+
+def test_census_that_does_not_fit_is_dropped(tmp_path):
+    board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
+    board.write_census(replace(CENSUS, holdings=tuple(Holding("dict", "\u05d0" * 80, 1) for _ in range(48))))
+    reader.read()
+    assert reader.census() is None
+
+
+def test_half_written_census_is_not_read(tmp_path):
+    board, reader = TrainingBoard(tmp_path), BoardReader(tmp_path)
+    board.write_census(CENSUS)
+    raw = bytearray((tmp_path / BOARD).read_bytes())
+    place = raw.index(b"Recorder")
+    raw[place : place + 8] = b"xxxxxxxx"
+    (tmp_path / BOARD).write_bytes(raw)
+    reader.read()
+    assert reader.census() is None

@@ -332,7 +332,7 @@ def test_oomph_run_is_suggested_only_if_it_is_not_in_use(make: Callable[[], list
     for prints, under_run in ((True, False), (True, True), (False, True)):
         said: list[str] = []
         alerted: list[Finding] = []
-        Alerts(said.append, prints, alerted.append, None, under_run).take(read)
+        Alerts(said.append, prints, alerted.append, None, under_run).take(FindingChanges((read,)))
         assert len(said) == prints
         assert ["oomph run" in text for text in (alerted[0].remedy, *said)] == [not under_run] * (1 + prints)
 
@@ -411,3 +411,16 @@ def test_full_memory_is_not_reported_as_fragmented():
 
 def test_fragmentation_is_not_reported_without_an_allocator_report():
     assert read("epoch 1 loss 0.5") is None
+
+
+def test_nothing_else_is_reported_for_a_lost_gpu() -> None:
+    """The rows and the advice of the time before it was lost are out of date."""
+
+    def machine(second: int) -> GpuSample:
+        if second == 60:  # read in the last sample before the loss, after the detectors had looked
+            return GpuSample(
+                0, "GPU-0", "H100", {"row_remap_pending": 1.0, "recovery_action": 1.0}, problem="GPU is lost"
+            )
+        return gpu() if second < 60 else GpuSample(0, "GPU-0", "H100", problem="GPU is lost")
+
+    assert kinds(found(every_second(machine, 300))) == [("hardware-fault", "lost")]

@@ -164,19 +164,19 @@ class Sampler(SamplerProcess):
 def test_partial_line_is_kept_until_it_is_complete():
     sampler, line = Sampler(), line_of(FINDING).encode()
     sampler.pending = line[:30]
-    assert sampler.findings() == ()
+    assert sampler.changes().told == ()
     sampler.pending = line[30:] + line
-    assert sampler.findings() == (FINDING, FINDING)
-    assert sampler.findings() == ()
+    assert sampler.changes().told == (FINDING, FINDING)
+    assert sampler.changes().told == ()
 
 
 def test_sampler_keeps_reported_problems_and_ignores_invalid_lines():
     sampler = Sampler()
     sampler.pending = b'{"problem": "disk full"}\nTraceback\n[[[\n' + b"[" * 100_000 + b"\n" + line_of(FINDING).encode()
-    assert sampler.findings() == (FINDING,)
+    assert sampler.changes().told == (FINDING,)
     assert sampler.problem == "disk full"
     sampler.pending = b'{"problem": ""}\n{"problem": 3}\n\xff\n'
-    assert sampler.findings() == ()
+    assert sampler.changes().told == ()
     assert sampler.problem == ""
 
 
@@ -184,5 +184,5 @@ def test_endless_line_is_kept_only_up_to_a_megabyte():
     sampler = Sampler()
     for _ in range(30):
         sampler.pending = b"x" * 100_000
-        sampler.findings()
+        sampler.changes()
     assert len(sampler._process._line) <= 1 << 20

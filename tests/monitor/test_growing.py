@@ -157,6 +157,14 @@ def test_doubling_gpu_memory_pool_is_not_a_leak():
     assert find(gpu(60, lambda minute: 512 * (minute > 5) + 1024 * (minute > 20) + 2048 * (minute > 45))) == []
 
 
+def test_growth_is_not_reported_for_a_lost_gpu():
+    samples = gpu(200, lambda minute: 10 * minute)
+    lost = replace(samples[-1], gpus=(GpuSample(0, "GPU-1", problem="GPU is lost"),))
+    unknown = replace(samples[-1], gpus=(GpuSample(0, "GPU-1"),))
+    assert len(find([*samples, unknown])) == 1
+    assert find([*samples, lost]) == []
+
+
 def test_growth_is_not_reported_for_other_processes_or_unknown_sizes():
     assert find(gpu(40, lambda minute: 0)) == []
     assert find(gpu(40, lambda minute: 50 * minute, size=lambda _: None)) == []

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from oomph.monitor import host
 from oomph.monitor.host import ProcessTree
 
 PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
@@ -121,3 +122,66 @@ def test_real_child_process_is_found_with_its_memory():
         child.wait()
         child.stdin.close()
         child.stdout.close()
+
+
+def share(proc: Proc, pid: int, resident: int, own: int) -> None:
+    (proc.folder / str(pid) / "smaps_rollup").write_text(f"0-1 ---p [rollup]\nRss: {resident} kB\nPss: {own} kB\n")
+
+
+def test_pages_that_several_processes_share_count_once(proc):
+    kilobytes = PAGE // 1024
+    share(proc, 20, 50 * kilobytes, 45 * kilobytes)
+    share(proc, 21, 5 * kilobytes, 1 * kilobytes)
+    tree = ProcessTree(20, 10, proc.folder)
+    assert tree.read(0)["resident_bytes"] == 46 * PAGE
+    assert [(each.pid, each.memory_bytes, each.is_script) for each in tree.shares if each.memory_bytes] == [
+        (20, 45 * PAGE, True),
+        (21, 1 * PAGE, False),
+    ]
+    proc.put(21, 20, pages=15)
+    assert tree.read(1)["resident_bytes"] == 56 * PAGE
+    assert tree.shares == ()
+
+
+def test_growth_of_a_child_is_seen_although_its_share_is_rarely_read(proc, monkeypatch):
+    monkeypatch.setattr(host, "_SHARES_COST", 1e9)
+    tree = ProcessTree(20, 10, proc.folder)
+    seen = []
+    for second in range(0, 40, 10):
+        proc.put(21, 20, pages=5 + second)
+        tree.read(second)
+        seen.append({each.pid: each.memory_bytes // PAGE for each in tree.shares}[21])
+    assert seen == [5, 15, 25, 35]
+
+
+def test_new_fork_counts_nothing_until_its_share_is_read(proc, monkeypatch):
+    monkeypatch.setattr(host, "_SHARES_COST", 1e9)
+    tree = ProcessTree(20, 10, proc.folder)
+    before = tree.read(0)["resident_bytes"]
+    proc.put(23, 20, pages=50)
+    assert tree.read(10)["resident_bytes"] == before
+
+
+FORKS = """
+import os, sys, time
+table = bytearray(os.urandom(1 << 20) * 64)
+for _ in range(5):
+    if os.fork() == 0:
+        time.sleep(60)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_real_forks_that_share_their_memory_are_not_counted_six_times():
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, start_new_session=True) as script:
+        try:
+            assert script.stdout is not None
+            script.stdout.readline()
+            tree = ProcessTree(script.pid, os.getpid())
+            values = tree.read(0)
+            assert len(tree.pids) == 6
+            assert 64 << 20 < values["resident_bytes"] < 150 << 20
+            assert len(tree.shares) == 6
+        finally:
+            os.killpg(script.pid, 9)

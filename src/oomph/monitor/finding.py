@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from oomph.explain.catalogue.catalogue import find
 from oomph.files.conforming import conforms
+from oomph.terminal.amounts import as_duration
 
 Severity = Literal["notice", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -126,10 +127,42 @@ def _line(document: dict[str, Any]) -> str:
 
 
 def in_words(finding: Finding) -> str:
-    """Describe the finding as text, including its name and remedy."""
-    page, remedy = find(finding.fault), remedy_of(finding)
-    name = finding.fault if page is None else f"{page.name}, {page.code}"
-    return f"{finding.subject}: {finding.message} ({name})" + (f". {remedy}" if remedy else "")
+    """Describe the finding as text, including its severity, name and remedy."""
+    remedy = remedy_of(finding)
+    message = f"{finding.severity}: {finding.subject}: {finding.message} ({_name_of(finding.fault)})"
+    return message + (f". {remedy}" if remedy else "")
+
+
+def end_in_words(ended: FindingEnded) -> str:
+    """Describe the end of a finding as text."""
+    return f"{ended.subject}: over after {as_duration(ended.seconds)} ({_name_of(ended.fault)})"
+
+
+def _name_of(fault: str) -> str:
+    page = find(fault)
+    return fault if page is None else f"{page.name}, {page.code}"
+
+
+_LASTED_SECONDS = 30.0
+"""The minimum time, in seconds, that a finding must last for its end to be printed: an Xid is over at once."""
+
+
+class EndsToTell:
+    """Chooses the ends to print: those of findings that were printed and lasted, once for each of them."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str, str]] = set()
+
+    def take(self, changes: FindingChanges) -> tuple[FindingEnded, ...]:
+        """Return the ends among these changes that are worth printing."""
+        self._told |= {(each.fault, each.subject, each.kind) for each in changes.told}
+        found = []
+        for ended in changes.ended:
+            key = ended.fault, ended.subject, ended.kind
+            if key in self._told and ended.seconds >= _LASTED_SECONDS:
+                found.append(ended)
+            self._told.discard(key)
+        return tuple(found)
 
 
 def without_a_run(finding: Finding) -> Finding:

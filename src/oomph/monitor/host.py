@@ -7,9 +7,12 @@ that has reused the pid.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from oomph.monitor.census import is_name
+from oomph.monitor.sample import ScriptProcess
 from oomph.process.available_memory import MemoryLimit
 
 _SWAP_SECONDS = 10.0
@@ -21,6 +24,9 @@ _SLOW_SECONDS = 10.0
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21  # field indices in /proc/PID/stat after the name
 _MOST_OF_STAT = 4096
+_SHARES_COST = 5000
+"""The minimum time between two readings of the processes' shares of memory, as a multiple of the CPU time of one:
+the kernel walks all of their pages."""
 
 
 class Host:
@@ -72,7 +78,7 @@ class Host:
 
 
 def _amount(meminfo: bytes, name: bytes) -> int | None:
-    """Return the value with this name in /proc/meminfo, in bytes."""
+    """Return the value with this name in a file such as /proc/meminfo, in bytes."""
     words = meminfo.partition(name + b":")[2].split(None, 1)
     return int(words[0]) * 1024 if words and words[0].isdigit() else None
 
@@ -108,6 +114,10 @@ class ProcessTree:
         self._slow_at = self._read_at = float("-inf")
         self._read_before = 0
         """The number of bytes read by processes that have exited."""
+        self._shares_at = float("-inf")
+        """The time at which the shares are due."""
+        self.shares: tuple[ScriptProcess, ...] = ()
+        """The share of each process, if `read` has just listed them. With one process, there is nothing to share."""
 
     @property
     def pids(self) -> frozenset[int]:
@@ -130,23 +140,46 @@ class ProcessTree:
         if is_due:
             self._list()
             self._slow_at = now
-        resident = ticks = 0
+        ticks = 0
         for pid, process in list(self._processes.items()):
             if not process.read(is_due):
                 self._forget(pid)
                 continue
-            resident += process.resident
             ticks += process.new_ticks
+        self.shares = self._read_shares(now) if is_due else ()
         elapsed, self._read_at = now - self._read_at, now
         if not self._processes:
             return {}
-        values: dict[str, float] = {"resident_bytes": resident * _PAGE}
+        values: dict[str, float] = {"resident_bytes": sum(process.own_bytes for process in self._processes.values())}
         if is_due:
             read = sum(process.read_bytes for process in self._processes.values())
             values["read_bytes_total"] = self._read_before + read
         if 0 < elapsed < _SLOW_SECONDS:  # not the first time
             values["cpu_cores"] = ticks / _TICKS / elapsed
         return values
+
+    def _read_shares(self, now: float) -> tuple[ScriptProcess, ...]:
+        """Return the share of each process. Between two readings, what it shares with others stays the same."""
+        if len(self._processes) < 2:
+            for process in self._processes.values():
+                process.elsewhere = 0
+            return ()
+        self._find_shared(now)
+        return tuple(
+            ScriptProcess(pid, process.own_bytes, process.name, pid == self._root)
+            for pid, process in self._processes.items()
+        )
+
+    def _find_shared(self, now: float) -> None:
+        """Read what processes share if that is due, so that pages which a fork shares with its parent count once."""
+        if now < self._shares_at:
+            for process in self._processes.values():
+                process.expect_nothing_new()
+            return
+        began = time.thread_time()
+        for process in self._processes.values():
+            process.read_share()
+        self._shares_at = now + _SHARES_COST * (time.thread_time() - began)
 
     def _list(self) -> None:
         found = set(self._found())
@@ -175,29 +208,64 @@ class _Process:
     """One process. Raises OSError if it does not exist."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._stat = os.open(folder / "stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._io: int | None = os.open(folder / "io", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._io = None  # it belongs to another user
         self._ticks: int | None = None
-        self.resident = self.new_ticks = self.read_bytes = 0
+        self._resident = self.new_ticks = self.read_bytes = 0
+        self.name = ""
+        self.elsewhere = 0
+        """The bytes of resident memory that count for the processes with which it is shared."""
+        self.is_shared = False
+        """True if the share has been read."""
 
     def read(self, also_io: bool) -> bool:
         """Read the process's statistics. Returns False if it has exited, even if its parent has not reaped it yet."""
         try:
-            fields = os.pread(self._stat, _MOST_OF_STAT, 0).rpartition(b")")[2].split()
+            head, _, rest = os.pread(self._stat, _MOST_OF_STAT, 0).rpartition(b")")
+            fields = rest.split()
             ticks = int(fields[_USER]) + int(fields[_SYSTEM])
-            self.resident = int(fields[_RESIDENT])
+            self._resident = int(fields[_RESIDENT])
         except (OSError, ValueError, IndexError):
             return False
         if fields[0] == b"Z":
             return False
+        if self._ticks is None:
+            name = head.partition(b"(")[2].decode(errors="replace")
+            self.name = name if is_name(name) else "process"
         self.new_ticks = 0 if self._ticks is None else ticks - self._ticks
         self._ticks = ticks
         if also_io:
             self._read_io()
         return True
+
+    @property
+    def resident_bytes(self) -> int:
+        """The resident memory in bytes, all of it, even if it is shared."""
+        return self._resident * _PAGE
+
+    @property
+    def own_bytes(self) -> int:
+        """The part of its resident memory that counts for this process."""
+        return max(self.resident_bytes - self.elsewhere, 0)
+
+    def expect_nothing_new(self) -> None:
+        """Until its share is read, count no memory of a new process: a fork shares all of it at first."""
+        if not self.is_shared:
+            self.elsewhere = self.resident_bytes
+
+    def read_share(self) -> None:
+        """Read how much of its resident memory counts for other processes; nothing does if that cannot be read."""
+        try:
+            text = (self._folder / "smaps_rollup").read_bytes()
+        except OSError:
+            text = b""  # it belongs to another user, or has exited
+        whole, share = _amount(text, b"\nRss"), _amount(text, b"\nPss")
+        self.elsewhere = 0 if whole is None or share is None else min(max(whole - share, 0), self.resident_bytes)
+        self.is_shared = True
 
     def close(self) -> None:
         """Close its files."""

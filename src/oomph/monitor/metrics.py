@@ -220,7 +220,13 @@ METRICS: tuple[Metric, ...] = (
         source="/proc/meminfo",
     ),
     Metric("host", "swap_used_bytes", "bytes", "Swap in use.", source="/proc/meminfo", every_seconds=_SLOW),
-    Metric("process", "resident_bytes", "bytes", "Resident memory of the script's processes.", source="/proc/PID/stat"),
+    Metric(
+        "process",
+        "resident_bytes",
+        "bytes",
+        "Resident memory of the script's processes; what they share counts once.",
+        source="/proc/PID/stat and smaps_rollup",
+    ),
     Metric("process", "cpu_cores", "", "Cores kept busy by the script's processes.", source="/proc/PID/stat"),
     Metric(
         "process",

@@ -39,6 +39,11 @@ class Outlook:
         return None if self.units is None else self.units * self.seconds_per_unit
 
     @property
+    def is_in_time(self) -> bool:
+        """True if the limit will be reached before training ends, as far as is known."""
+        return self.seconds is None or self.remaining is None or self.seconds < self.remaining
+
+    @property
     def severity(self) -> Literal["notice", "warning", "critical"]:
         """The severity: critical if training will run out of memory before it ends."""
         if self.seconds is None:
@@ -64,13 +69,31 @@ class Outlook:
         return {key: round(value) for key, value in figures.items() if value is not None}
 
 
+_FIRST_FIT = 1.05
+"""The maximum ratio of all steps to those of the current fit if the process has trained nothing else."""
+
+
 def remaining_seconds(training: Mapping[str, float]) -> float | None:
-    """Return the seconds left in the current fit at the average pace so far, or None if unknown."""
+    """Return the seconds left in the current fit at the average pace so far, or None if unknown.
+
+    It is also unknown when the process has run other fits before: more may follow, and memory is not freed in between.
+    """
     try:
-        steps = (training["epochs"] - training["epoch"] + 1) * training["steps_per_epoch"] - training["step_of_epoch"]
+        done = (training["epoch"] - 1) * training["steps_per_epoch"] + training["step_of_epoch"]
+        if training["steps_total"] > _FIRST_FIT * done + 1:
+            return None
+        steps = training["epochs"] * training["steps_per_epoch"] - done
         return max(steps, 0.0) * training["step_seconds_total"] / training["steps_total"]
     except (KeyError, ZeroDivisionError):
         return None
+
+
+def share_of_room(grown: float, room: float | None) -> float:
+    """Return the growth as a share of the memory that was free when it began, or 0 if there is no limit.
+
+    `room` is the memory that is free now, in bytes.
+    """
+    return 0.0 if room is None else grown / max(grown + room, 1.0)
 
 
 def about(seconds: float) -> str:

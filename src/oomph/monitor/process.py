@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from oomph.monitor.finding import Finding, FindingChanges, from_documents
+from oomph.monitor.finding import FindingChanges, from_documents
 from oomph.process.child import Child
 from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
 
@@ -56,10 +56,6 @@ class SamplerProcess:
             self._process.end()
             self.problem = self.problem or "the sampler exited: nothing is being measured"
         return changes
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Return the new findings since the last call, excluding those that recurred or ended."""
-        return self.changes().told
 
     def close(self) -> None:
         """Stop the sampler, waiting for at most a second. Its last findings can still be read."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
+from oomph.monitor.census import Census, as_document, census_of
 from oomph.monitor.metrics import Metric, Scope, of_scope
 
 Values = Mapping[str, float]
@@ -75,6 +76,11 @@ class GpuSample:
     absent."""
 
     @property
+    def is_lost(self) -> bool:
+        """True if the driver has lost the GPU, or it needs a reset. NVML reports both in these words."""
+        return any(word in self.problem.lower() for word in ("lost", "reset", "gone"))
+
+    @property
     def title(self) -> str:
         """The name used in findings: "GPU 0 (NVIDIA H100)"."""
         return f"GPU {self.index} ({self.name})" if self.name else f"GPU {self.index}"
@@ -95,6 +101,18 @@ class Baseline:
 
 
 @dataclass(frozen=True)
+class ScriptProcess:
+    """One of the script's processes, and the memory that it adds to the others'."""
+
+    pid: int
+    memory_bytes: int
+    """Its proportional share (PSS): pages that several processes share are divided among them."""
+    name: str = ""
+    is_script: bool = False
+    """True for the process of the script itself."""
+
+
+@dataclass(frozen=True)
 class Sample:
     """A sample. If a source does not answer, its part is empty and `problems` gives the reason."""
 
@@ -110,6 +128,10 @@ class Sample:
     """The baselines added since the last sample."""
     problems: Mapping[str, str] = field(default_factory=dict)
     """The reason why a source has no values: {"nvml": "this user is not allowed to query the NVIDIA driver"}."""
+    processes: tuple[ScriptProcess, ...] = ()
+    """The script's processes, if there are several and they were just listed."""
+    census: Census | None = None
+    """What the script's process holds, if that was counted since the last sample."""
 
 
 class Header(NamedTuple):
@@ -143,6 +165,10 @@ def sample_line(sample: Sample) -> bytes:
         more["baselines"] = [_baseline_row(each) for each in sample.baselines]
     if sample.problems:
         more["problems"] = {source: why[:_MOST_TEXT] for source, why in sample.problems.items()}
+    if sample.processes:
+        more["processes"] = [[each.pid, each.memory_bytes, each.name, int(each.is_script)] for each in sample.processes]
+    if sample.census is not None:
+        more["census"] = as_document(sample.census)
     return json.dumps([*line, more] if more else line, separators=(",", ":")).encode() + b"\n"
 
 
@@ -230,6 +256,8 @@ def _sample(
         _values(header.columns["training"], training),
         tuple(_baseline(*each) for each in more.get("baselines", ())),
         {_typed(key, str): _typed(why, str) for key, why in more.get("problems", {}).items()},
+        tuple(_script_process(*each) for each in more.get("processes", ())),
+        census_of(more.get("census")),
     )
 
 
@@ -255,6 +283,10 @@ def _baseline(step: Any, held: Any, epoch: Any, at: Any, process: Any) -> Baseli
 
 def _process(pid: Any, memory: Any, name: Any, own: Any) -> GpuProcess:
     return GpuProcess(_count(pid), None if memory is None else _count(memory), _typed(name, str), own == 1)
+
+
+def _script_process(pid: Any, memory: Any, name: Any, is_script: Any) -> ScriptProcess:
+    return ScriptProcess(_count(pid), _count(memory), _typed(name, str), is_script == 1)
 
 
 def _event(kind: Any, code: Any, source: Any, text: Any) -> GpuEvent:

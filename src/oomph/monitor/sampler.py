@@ -123,6 +123,8 @@ class Sampling:
             training,
             baselines,
             {source: problem for source, problem in problems.items() if problem},
+            self.processes.shares,
+            self.board.census(),
         )
         self.store.append(sample)
         changes = self.detection.take(sample)

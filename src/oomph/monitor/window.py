@@ -7,15 +7,20 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TypeVar
 
+from oomph.monitor.census import Census
 from oomph.monitor.growth import Point
-from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, Values
+from oomph.monitor.leak_cause import LeakCause, ProcessGrowth, cause_of
+from oomph.monitor.sample import Baseline, GpuProcess, GpuSample, Sample, ScriptProcess, Values
 
 SECONDS = 3600.0
 """The length of a window in seconds. Baselines are kept for the whole run."""
 _MOST_BASELINES = 2048
 """The maximum number of baselines to keep for epoch ends, and also for readings within epochs. Beyond it, every second
-one in the older half is dropped."""
+one in the older half is dropped. The same holds for censuses and for readings of a process's share."""
+_MOST_CENSUSES, _MOST_SHARES = 48, 256
+_Item = TypeVar("_Item")
 
 
 class Window:
@@ -31,14 +36,22 @@ class Window:
         self._arrivals: dict[str, ProcessArrivals] = {}
         self._resident = History()
         self._held: dict[str, History] = {}
+        self._censuses: list[Census] = []
+        self._shares: dict[int, tuple[ScriptProcess, list[Point]]] = {}
+        self._cause: LeakCause | None = None
+        self._is_cause_known = True
 
     def append(self, sample: Sample) -> None:
         """Add the newest sample and drop those that are too old."""
         self._samples.append(sample)
         for baseline in sample.baselines:
-            _keep(self._ends if baseline.epoch else self._within, baseline)
+            _keep(self._ends if baseline.epoch else self._within, baseline, _MOST_BASELINES)
         if "resident_bytes" in sample.process:
             self._resident.add(sample.time, sample.process["resident_bytes"])
+        if sample.census is not None:
+            self._count(sample.census)
+        if sample.processes:
+            self._share(sample)
         for gpu in sample.gpus:
             held = _held_by_script(gpu)
             if held is not None:
@@ -50,6 +63,20 @@ class Window:
                 self._note(gpu)
         while self._samples[0].time < sample.time - self._seconds:
             self._samples.popleft()
+
+    def _count(self, census: Census) -> None:
+        if self._censuses and self._censuses[-1].process != census.process:
+            self._censuses.clear()
+        _keep(self._censuses, census, _MOST_CENSUSES)
+        self._is_cause_known = False
+
+    def _share(self, sample: Sample) -> None:
+        known, self._shares = self._shares, {}
+        for process in sample.processes:
+            _, points = known.get(process.pid, (process, []))
+            _keep(points, (sample.time, float(process.memory_bytes)), _MOST_SHARES)
+            self._shares[process.pid] = process, points
+        self._is_cause_known = False
 
     def _note(self, gpu: GpuSample) -> None:
         first = self._first.setdefault(gpu.uuid, {})
@@ -76,6 +103,19 @@ class Window:
     def resident(self) -> Sequence[Point]:
         """The script's resident memory since the run began, as (time, bytes), oldest first."""
         return self._resident.points
+
+    @property
+    def censuses(self) -> Sequence[Census]:
+        """The censuses of the latest process, oldest first."""
+        return self._censuses
+
+    @property
+    def cause(self) -> LeakCause | None:
+        """What grows in the script's memory, or None if too little is known."""
+        if not self._is_cause_known:
+            shares = [ProcessGrowth(one.pid, one.name, one.is_script, points) for one, points in self._shares.values()]
+            self._cause, self._is_cause_known = cause_of(self._censuses, shares), True
+        return self._cause
 
     def held(self, uuid: str) -> Sequence[Point]:
         """Return the memory held on a GPU by the script's processes since the run began, as (time, bytes).
@@ -126,8 +166,8 @@ class Window:
         return [(time, values[key]) for time, values in self.values(uuid, seconds) if key in values]
 
     def gpus(self) -> Iterator[GpuSample]:
-        """Yield the GPUs of the newest sample."""
-        yield from self.newest.gpus
+        """Yield the GPUs of the newest sample, except lost ones: of those, only the loss is reported."""
+        yield from (gpu for gpu in self.newest.gpus if not gpu.is_lost)
 
 
 def _held_by_script(gpu: GpuSample) -> float | None:
@@ -137,10 +177,10 @@ def _held_by_script(gpu: GpuSample) -> float | None:
     return float(sum(sizes)) if own and len(sizes) == len(own) else None
 
 
-def _keep(baselines: list[Baseline], newest: Baseline) -> None:
-    baselines.append(newest)
-    if len(baselines) > _MOST_BASELINES:
-        del baselines[1 : _MOST_BASELINES // 2 : 2]
+def _keep(kept: list[_Item], newest: _Item, most: int) -> None:
+    kept.append(newest)
+    if len(kept) > most:
+        del kept[1 : most // 2 : 2]
 
 
 _COMING_SECONDS = 60.0

@@ -41,7 +41,7 @@ def test_share_of_time_spent_waiting_determines_the_severity(share, severity):
     assert [finding.severity for finding in findings] == ([] if severity is None else [severity])
     if severity:
         (finding,) = findings
-        assert finding.fault == "input-pipeline"
+        assert finding.fault == "slow-input"
         assert finding.evidence["share"] == pytest.approx(share, abs=0.001)
         assert f"{share:.0%} of its time" in finding.message
 

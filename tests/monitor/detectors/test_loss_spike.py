@@ -28,13 +28,21 @@ def test_spike_in_a_healthy_curve_is_detected(kind):
     assert "to 1000 and recovered" in spike
 
 
+@pytest.mark.parametrize("kind", ["smooth", "noisy", "sorted_data"])
+def test_spike_in_the_first_minutes_is_detected(kind):
+    """The jump comes a minute and a half after the first step."""
+    curve = healthy(kind, 1)
+    (spike,) = found([*curve[:90], 1000.0, *curve[91:150]])
+    assert "to 1000 and recovered" in spike
+
+
 def test_loss_that_stays_high_is_reported_as_a_rise():
     (rise,) = found([1 + 0.01 * math.sin(n) for n in range(300)] + [2.0**n for n in range(60)])
     assert "has risen" in rise
 
 
 def test_too_few_or_infinite_readings_are_not_evaluated():
-    assert not found([1.0] * 150 + [1000.0] + [1.0] * 30)
+    assert not found([1.0] * 25 + [1000.0] + [1.0] * 30)
     assert not found([1.0] * 300 + [math.inf] + [1.0] * 50)
 
 

@@ -58,7 +58,7 @@ def test_every_finding_including_the_last_is_recorded_and_reported(begun):
         watching.attend(41)
     assert [sampler.pid for sampler in started] == [41]
     assert events == [FindingMade(**as_data(HOT))]
-    assert said == ["GPU 0: it runs at 60 % of its clock (thermal-throttle, HWD802). Clean the fan"]
+    assert said == ["warning: GPU 0: it runs at 60 % of its clock (thermal-throttle, HWD802). Clean the fan"]
     watching.close()
     watching.attend(41)
     assert started[0].closed
@@ -80,6 +80,24 @@ def test_recurring_or_ended_finding_is_recorded_silently(begun):
     assert len(said) == 1
 
 
+def test_end_of_a_finding_that_lasted_is_reported_once(begun):
+    watching, started, _, said = begun
+    watching.attend(41)
+    for seconds in (720.0, 5.0):  # it recurs silently, so its second end is not reported
+        started[0].waiting = FindingChanges(ended=(FindingEnded("thermal-throttle", "GPU 0", "", 1720.0, seconds),))
+        watching.attend(41)
+    assert said[1:] == ["GPU 0: over after 12 min (thermal-throttle, HWD802)"]
+
+
+def test_end_of_a_finding_that_was_over_at_once_is_not_reported(begun):
+    watching, started, _, said = begun
+    started_with = FindingChanges((HOT,), ended=(FindingEnded("thermal-throttle", "GPU 0", "", 1000.0, 0.0),))
+    watching.attend(41)
+    started[0].waiting = started_with
+    watching.attend(41)
+    assert not any("over after" in line for line in said)
+
+
 def test_cause_of_missing_samples_is_reported_once(begun):
     watching, started, _, said = begun
     watching.attend(41)
@@ -98,7 +116,7 @@ def test_fragmentation_in_an_allocator_report_is_reported_once(begun):
     assert (type(ended), ended.fault, ended.seconds) == (FindingOver, page.name, 0)
     assert (event.fault, event.code, event.figures["fragmentation"]) == (page.name, page.code, 0.5)
     assert said == [
-        "TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB was free: the largest piece was 768 MiB"
+        "warning: TensorFlow's memory: 1.0 GiB did not fit, although 1.5 GiB was free: the largest piece was 768 MiB"
         " (device-oom-fragmentation, OOM102). Set TF_GPU_ALLOCATOR=cuda_malloc_async: CUDA's own allocator can combine"
         " scattered pieces"
     ]
@@ -121,5 +139,5 @@ def test_short_script_does_not_start_a_sampler(monkeypatch, tmp_path):
 
 def test_finding_without_a_remedy_gets_its_pages_first_remedy():
     text = in_words(Finding("memory-leak", "device memory", "12 MiB an epoch"))
-    assert text.startswith("device memory: 12 MiB an epoch (memory-leak, OOM104). ")
+    assert text.startswith("warning: device memory: 12 MiB an epoch (memory-leak, OOM104). ")
     assert "{" not in text

@@ -13,7 +13,7 @@ import tensorflow as tf
 import oomph
 from oomph.journal.events import Decided
 from oomph.journal.journal import Journal
-from oomph.monitor.finding import Finding
+from oomph.monitor.finding import Finding, FindingChanges
 from oomph.monitor.live import callback
 from oomph.monitor.live.callback import Attendant
 from oomph.monitor.live.findings import Alerts
@@ -37,9 +37,9 @@ class Sampler:
     def __init__(self, folder, script_pid):
         self.left, self.is_closed = [FOUND], False
 
-    def findings(self):
+    def changes(self):
         found, self.left = self.left, []
-        return found
+        return FindingChanges(tuple(found))
 
     def close(self):
         self.is_closed = True
@@ -83,7 +83,7 @@ def test_monitor_reports_findings_in_a_fit_and_removes_itself(small_model, numbe
     alerted, model = [], small_model()
     monitor = oomph.Monitor(tmp_path / "kept", alert=alerted.append)
     model.fit(*numbers, batch_size=8, verbose=0, callbacks=[monitor])
-    assert [line.partition(":")[0] for line in said] == ["weights"]
+    assert [line.partition(":")[0] for line in said] == ["critical"]
     assert alerted == [FOUND]
     assert (tmp_path / "kept" / "training").exists()
     assert type(model.train_function).__name__ == "function"
@@ -158,7 +158,7 @@ def test_an_alert_must_be_callable():
 
 def test_the_webhook_receives_the_finding_without_secrets(server, said):
     url, received = server
-    Alerts(said.append, False, None, url).take(FOUND)
+    Alerts(said.append, False, None, url).take(FindingChanges((FOUND,)))
     (document,) = received
     assert (document["fault"], document["severity"], document["figures"]) == (
         "nan-loss",
@@ -177,7 +177,7 @@ def test_a_failing_alert_is_reported_once_without_the_webhook_address(server, sa
 
     alerts = Alerts(said.append, False, broken, f"{url}/gone")
     for _ in range(2):
-        alerts.take(FOUND)
+        alerts.take(FindingChanges((FOUND,)))
     assert said == [
         "alert raised RuntimeError: no mail; training continues",
         "the webhook at 127.0.0.1 failed: it returned HTTP 404",
@@ -272,4 +272,4 @@ def test_full_disk_stops_tensorboard_metrics_but_not_alerts(said, tmp_path, monk
     attendant = Attendant(tmp_path, Sampler(None, None), Alerts(said.append, True, None, None), Full(), said.append)
     attendant.begin()
     attendant.end()
-    assert [line.partition(":")[0] for line in said] == ["weights", "metrics are no longer written for TensorBoard"]
+    assert [line.partition(":")[0] for line in said] == ["critical", "metrics are no longer written for TensorBoard"]

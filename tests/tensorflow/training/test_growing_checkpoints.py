@@ -1,4 +1,4 @@
-"""A checkpoint that grows because something in the script grows: one line reports it."""
+"""A checkpoint that grows because something in the script grows: one finding reports it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ MB = 1 << 20
 )
 def test_only_growth_at_every_checkpoint_is_reported(last, named):
     found = growth([{"kept": size * MB, "other": 50 * MB} for size in last])
-    assert found.startswith("checkpoints grow by 10 MiB each: kept now contains 30 MiB") == named
-    assert bool(found) == named
+    assert (found is not None) == named
+    if found is not None:
+        assert (found.fault, found.subject, found.severity) == ("memory-leak", "checkpoints", "notice")
+        assert found.message == "each is 10 MiB larger than the one before: kept now contains 30 MiB"
 
 
 def test_fastest_growing_object_is_reported():
-    assert "second now contains" in growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
+    found = growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
+    assert found is not None
+    assert "second now contains" in found.message
 
 
 def test_growth_is_judged_only_by_the_latest_checkpoints():

@@ -6,7 +6,7 @@ A detector is a function decorated with `@detector(fault, every=seconds)`. `dete
 from __future__ import annotations
 
 from oomph.monitor.detector import Detector
-from oomph.monitor.detectors import driver, gpu_speed, leaks, memory, training
+from oomph.monitor.detectors import driver, gpu_speed, leaks, memory, named_leaks, training
 
 DETECTORS: tuple[Detector, ...] = (
     driver.driver_events,
@@ -16,6 +16,7 @@ DETECTORS: tuple[Detector, ...] = (
     driver.recovery_action,
     training.not_finite,
     memory.device_memory,
+    named_leaks.named_leak,
     leaks.leak,
     leaks.growing,
     memory.other_process,

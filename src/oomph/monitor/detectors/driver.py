@@ -28,7 +28,7 @@ def driver_events(window: Window) -> Iterable[Finding]:
     Xids that it says to ignore are notices. Xids caused by a program's own faults are reported under the pages of those
     faults.
     """
-    for gpu in window.gpus():
+    for gpu in window.newest.gpus:
         for event in gpu.events:
             if event.kind == "xid":
                 yield _xid(gpu, event)
@@ -54,7 +54,6 @@ def _xid(gpu: GpuSample, event: GpuEvent) -> Finding:
 
 
 _LOST_REMEDY = "Power-cycle or restart the machine; then check the power, temperature and seating of the GPU"
-_LOST_WORDS = ("lost", "reset", "gone")
 
 
 @detector("hardware-fault", every=0.0)
@@ -64,8 +63,8 @@ def gpu_lost(window: Window) -> Iterable[Finding]:
     Source: NVML reports that the GPU is lost or needs a reset. Xid 79 means the same; whichever comes first is
     reported.
     """
-    for gpu in window.gpus():
-        if gpu.problem and any(word in gpu.problem.lower() for word in _LOST_WORDS):
+    for gpu in window.newest.gpus:
+        if gpu.is_lost:
             yield Finding(
                 "hardware-fault",
                 gpu.title,

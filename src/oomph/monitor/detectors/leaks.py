@@ -8,13 +8,13 @@ from itertools import pairwise
 
 from oomph.monitor.baseline_series import Series, series_of
 from oomph.monitor.detector import detector
+from oomph.monitor.detectors.named_leaks import HOST, TENSORS, is_being_named, named, needs_no_hedge
 from oomph.monitor.finding import Finding
 from oomph.monitor.growth import Gates, Growth, Point, even_rises, rises_for_good, steady_growth
-from oomph.monitor.outlook import Outlook, amount, remaining_seconds
+from oomph.monitor.outlook import Outlook, amount, remaining_seconds, share_of_room
 from oomph.monitor.sample import Sample
 from oomph.monitor.window import Window
 
-_SUBJECT = "TensorFlow's memory"
 _MIB = 1 << 20
 _GATES = {
     "epoch": Gates(readings=8, least_bytes=_MIB, straight=6.0),
@@ -61,7 +61,9 @@ def leak(window: Window) -> Iterator[Finding]:
     before training ends or, if the end is unknown, has continued for 50 minutes. Thresholds: measured on the
     development families of benchmarks/leak_set.
     """
-    limit, notices = window.newest.training.get("allocator_limit_bytes"), []
+    if is_being_named(window):
+        return
+    limit, room, notices = window.newest.training.get("allocator_limit_bytes"), None, []
     for series in series_of(window):
         room = None if limit is None else max(limit - series.baselines[-1].bytes_in_use, 0.0)
         growth = steady_growth(series.settled, _GATES[series.unit])
@@ -74,7 +76,8 @@ def leak(window: Window) -> Iterator[Finding]:
             return
         if growth is not None and series.is_whole and _is_worth_a_notice(growth, series, room):
             notices.append(_possible_leak(window, growth, series))
-    yield from notices[:1]
+    if not needs_no_hedge(window.cause, room):
+        yield from notices[:1]
 
 
 def _is_leak(growth: Growth, series: Series, room: float | None) -> bool:
@@ -148,9 +151,9 @@ def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
         unit="" if unit == "step" else unit,
         remaining=None if unit == "fit" else remaining_seconds(training),
     )
-    return Finding(
+    finding = Finding(
         fault="memory-leak",
-        subject=_SUBJECT,
+        subject=HOST if limit is None else TENSORS,  # without a GPU, tensors are part of the host's memory
         message=f"tensor memory is growing by {_rate(growth.rate, unit)}{outlook.text}",
         severity=outlook.severity,
         evidence={
@@ -162,6 +165,7 @@ def _leak_finding(window: Window, growth: Growth, series: Series) -> Finding:
             **outlook.evidence,
         },
     )
+    return named(finding, window.cause)
 
 
 def _rate(rate: float, unit: str) -> str:
@@ -201,11 +205,15 @@ def growing(window: Window) -> Iterator[Finding]:
     benchmarks/leak_set. TensorFlow's pool on a GPU hides leaks, since it is allocated all at once or grows by doubling;
     `leak` looks inside it.
     """
+    if is_being_named(window):
+        return
     newest = window.newest
     host = newest.host
     room = host.get("memory_total_bytes", 0.0) - host.get("memory_used_bytes", 0.0)
-    yield from _growth_of(newest, "host memory", "the script's memory", window.resident, room if host else None)
-    for gpu in newest.gpus:
+    for found in _growth_of(newest, HOST, "the script's memory", window.resident, room if host else None):
+        if found.kind != "filling" or not needs_no_hedge(window.cause, room if host else None):
+            yield named(found, window.cause)
+    for gpu in window.gpus():
         values = gpu.values
         room = values.get("memory_total_bytes", 0.0) - values.get("memory_used_bytes", 0.0)
         name, points = f"GPU {gpu.index}", window.held(gpu.uuid)
@@ -326,11 +334,3 @@ def takes_most_of_the_plan(begin: float, now: float, planned: float) -> bool:
     most of the memory that was free.
     """
     return now - begin >= max(_OF_PLAN * (planned - begin), _LEAST_OF_PLAN * planned)
-
-
-def share_of_room(grown: float, room: float | None) -> float:
-    """Return the growth as a share of the memory that was free when it began, or 0 if there is no limit.
-
-    `room` is the memory that is free now, in bytes.
-    """
-    return 0.0 if room is None else grown / max(grown + room, 1.0)

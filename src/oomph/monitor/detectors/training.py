@@ -50,7 +50,7 @@ _INPUT_REMEDY = (
 )
 
 
-@detector("input-pipeline", every=5.0)
+@detector("slow-input", every=5.0)
 def input_bound(window: Window) -> Iterator[Finding]:
     """Training that waits for its input pipeline, and the share of time lost to it.
 
@@ -71,7 +71,7 @@ def input_bound(window: Window) -> Iterator[Finding]:
     if share < _NOTICED or (busy is not None and busy >= _BUSY):
         return
     yield Finding(
-        fault="input-pipeline",
+        fault="slow-input",
         subject="input pipeline",
         message=_waits(share, seconds / steps, busy),
         severity="warning" if share >= _BOUND else "notice",
@@ -172,8 +172,9 @@ def _is_idle(sample: Sample) -> bool:
 _RECENT = 30
 """The number of recent readings to search for a jump, which is more than arrive between two checks."""
 _LOSS_SECONDS = 1800.0
-_USUAL, _LEAST_USUAL = 600, 180
-"""The number of earlier readings that define the usual loss, and the minimum number needed to do so."""
+_USUAL, _LEAST_USUAL = 600, 30
+"""The number of earlier readings that define the usual loss, and the minimum number needed to do so: a minute is over
+before a jump counts. In the first minutes the loss of the first steps is among them, so a jump must exceed that."""
 _WIDTH = 5
 """The maximum number of readings in a short jump."""
 _CALM = 3
@@ -208,7 +209,7 @@ class _Usual(NamedTuple):
         return max(self.middle + _NEAR * self.deviation, self.highest)
 
 
-@detector("nan-loss", every=20.0)
+@detector("loss-spike", every=20.0)
 def loss_spike(window: Window) -> Iterator[Finding]:
     """A loss that jumps briefly, or rises to stay, above all earlier values.
 
@@ -225,7 +226,7 @@ def loss_spike(window: Window) -> Iterator[Finding]:
     usual = _usual(before)
     message = _jump(usual, recent) or _rise(usual, recent)
     if message:
-        yield Finding("nan-loss", "loss spike", message, "notice", remedy=_SPIKE_REMEDY)
+        yield Finding("loss-spike", "loss", message, "notice", remedy=_SPIKE_REMEDY)
 
 
 _SPIKE_REMEDY = (

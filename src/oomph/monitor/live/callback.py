@@ -222,8 +222,7 @@ class Attendant:
             self._scalars.close()
 
     def _pass_on(self) -> None:
-        for finding in self._findings.findings():
-            self._alerts.take(finding)
+        self._alerts.take(self._findings.changes())
         if self._findings.problem != self._problem:
             self._problem = self._findings.problem
             if self._problem:

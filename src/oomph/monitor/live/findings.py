@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from oomph.journal.events import FindingMade
 from oomph.journal.journal import facts, read_journal
-from oomph.monitor.finding import Finding, as_data, finding_of, in_words, without_a_run
+from oomph.monitor.finding import (
+    EndsToTell,
+    Finding,
+    FindingChanges,
+    as_data,
+    end_in_words,
+    finding_of,
+    in_words,
+    without_a_run,
+)
 from oomph.monitor.webhook import Webhook
 
 
@@ -17,8 +26,8 @@ class Findings(Protocol):
 
     problem: str
 
-    def findings(self) -> Iterable[Finding]:
-        """Return the findings made since the last call."""
+    def changes(self) -> FindingChanges:
+        """Return the findings made and ended since the last call."""
 
     def close(self) -> None:
         """Close the source."""
@@ -35,11 +44,11 @@ class OfTheRun:
         self._taken = 0
         self._taken = len(self._events())
 
-    def findings(self) -> list[Finding]:
-        """Return the findings made since the last call."""
+    def changes(self) -> FindingChanges:
+        """Return the findings made since the last call. The run itself prints their ends."""
         events = self._events()
         new, self._taken = events[self._taken :], max(self._taken, len(events))
-        return [finding for event in new if (finding := _finding(event)) is not None]
+        return FindingChanges(tuple(finding for event in new if (finding := _finding(event)) is not None))
 
     def close(self) -> None:
         """Do nothing: the journal needs no closing."""
@@ -86,9 +95,17 @@ class Alerts:
         self._under_run = under_run or not prints
         self._webhook = None if webhook is None else Webhook(webhook)
         self._told: set[str] = set()
+        self._ends = EndsToTell()
 
-    def take(self, finding: Finding) -> None:
-        """Pass on one finding."""
+    def take(self, changes: FindingChanges) -> None:
+        """Pass on the new findings, and print the ends of earlier ones."""
+        for finding in changes.told:
+            self._pass_on(finding)
+        for ended in self._ends.take(changes):
+            if self._prints:
+                self._say(end_in_words(ended))
+
+    def _pass_on(self, finding: Finding) -> None:
         finding = finding if self._under_run else without_a_run(finding)
         text = in_words(finding)
         if self._prints:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from oomph.monitor.board import TrainingBoard
+from oomph.monitor.live.counting import Counting
 from oomph.monitor.live.input_wait import CountedWait, InputWait
 from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
@@ -57,6 +58,7 @@ class Meter:
         self.wait = InputWait()
         self._counted = CountedWait(self.wait)
         self._looks = WeightLooks(clock)
+        self._counting = Counting(clock)
         self._memory: FullestDevice | None = None
         self._model: Any = None
         self._losses: Losses | None = None
@@ -175,7 +177,11 @@ class Meter:
         self._write({"epochs": None, "steps_per_epoch": None, "micro_batch": None})
 
     def _ask(self, micro_batch: int | None) -> None:
-        self._write({"micro_batch": micro_batch, **self._allocator().values()})
+        memory = self._allocator().values()
+        self._write({"micro_batch": micro_batch, **memory})
+        census = self._counting.census(self._steps, self._epoch, memory["allocator_in_use_bytes"])
+        if census is not None:
+            self._board.write_census(census)
         found = None if self._model is None else self._looks.look(self._model.trainable_variables)
         if found is not None:
             self._write({"not_finite_weights": found})

@@ -189,7 +189,7 @@ _LONG_IN_ALL = 60.0
     why="The accelerator is idle while it waits. On a faster device, the share of waiting only grows.",
     wrong="dataset.map(decode).batch(32)",
     right="dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(32).prefetch(tf.data.AUTOTUNE)",
-    fault="input-pipeline",
+    fault="slow-input",
     source="tf.data: a machine learning data processing framework, arXiv:2101.12127",
     after="CHK602",
 )

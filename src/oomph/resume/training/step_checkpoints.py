@@ -18,7 +18,8 @@ from oomph.checkpoint.interval import Cost, typical
 from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore, Draft, Saved
 from oomph.errors import CheckpointError
-from oomph.journal.events import AtStep, CheckpointFailed, CheckpointSaved, CheckpointSkipped
+from oomph.journal.events import AtStep, CheckpointFailed, CheckpointSaved, CheckpointSkipped, FindingMade
+from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.objects.picture import Changes
 from oomph.objects.values import Value
 from oomph.process.available_memory import available_bytes
@@ -206,10 +207,11 @@ class StepCheckpoints(ABC):
             self._saved_at = time.monotonic()
 
     def _look_at_growth(self, sizes: Sizes) -> None:
-        line = "" if self._told_growth else self._growing.noted(sizes)
-        if line:
+        finding = None if self._told_growth else self._growing.noted(sizes)
+        if finding is not None:
             self._told_growth = True
-            self._fits.say(line)
+            self._fits.note(FindingMade(**as_data(finding)))
+            self._fits.say(in_words(finding))
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
@@ -283,24 +285,28 @@ class Growing:
     def __init__(self) -> None:
         self._last: list[Sizes] = []
 
-    def noted(self, sizes: Sizes) -> str:
-        """Record the sizes in another checkpoint. Return a message if an object keeps growing, or an empty string."""
+    def noted(self, sizes: Sizes) -> Finding | None:
+        """Record the sizes in another checkpoint. Return a finding if an object keeps growing."""
         self._last = [*self._last, sizes][-_IN_A_ROW:]
         return growth(self._last)
 
 
-def growth(last: Sequence[Sizes]) -> str:
-    """Describe the object that grew the most in every recent checkpoint, or return "" if none grew noticeably."""
+def growth(last: Sequence[Sizes]) -> Finding | None:
+    """Find the object that grew the most in every recent checkpoint, or return None if none grew noticeably."""
     if len(last) < _IN_A_ROW:
-        return ""
+        return None
     grown = {name: size - last[0].get(name, 0) for name, size in last[-1].items() if _grows(name, last)}
     name = max(grown, key=lambda each: grown[each], default="")
     if not name or grown[name] < _LEAST_BYTES:
-        return ""
-    each = as_size(grown[name] // (len(last) - 1))
-    return (
-        f"checkpoints grow by {each} each: {name} now contains {as_size(last[-1][name])}; move anything it no longer"
-        " needs to a file"
+        return None
+    each = grown[name] // (len(last) - 1)
+    return Finding(
+        "memory-leak",
+        "checkpoints",
+        f"each is {as_size(each)} larger than the one before: {name} now contains {as_size(last[-1][name])}",
+        "notice",
+        {"bytes_per_checkpoint": each, "grows": {"what": "checkpoint", "name": name}},
+        "Move anything that it no longer needs to a file",
     )
 
 

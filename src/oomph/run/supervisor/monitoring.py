@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oomph.journal.events import FindingMade, FindingOver
 from oomph.monitor import fragmentation
-from oomph.monitor.finding import Finding, FindingChanges, FindingEnded, as_data, in_words
+from oomph.monitor.finding import EndsToTell, Finding, FindingChanges, FindingEnded, as_data, end_in_words, in_words
 from oomph.monitor.process import SamplerProcess
 from oomph.terminal.console import Voice
 
@@ -41,6 +41,7 @@ class Monitoring:
         self._due = time.monotonic() + _START_SECONDS
         self._problems: set[str] = set()
         self._is_fragmented = False
+        self._ends = EndsToTell()
 
     def attend(self, script_pid: int) -> None:
         """Report new findings if a check is due.
@@ -82,6 +83,8 @@ class Monitoring:
         for finding in changes.told:
             self._found(finding)
         self._note(changes)
+        for ended in self._ends.take(changes):
+            self._voice.say(end_in_words(ended))
         if sampler.problem and sampler.problem not in self._problems:
             self._problems.add(sampler.problem)
             self._voice.say(f"monitor: {sampler.problem}")

@@ -1,0 +1,165 @@
+"""Takes censuses of this process, but only while its memory grows, and so rarely that they cost little.
+
+A census walks all objects that Python tracks, which takes about a tenth of a second. It is taken between two steps,
+once memory has grown by a few megabytes since the last one.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from oomph.monitor.census import MOST_HOLDINGS, Census, Holding, Kind, is_name
+from oomph.monitor.code_limits import CodeLimits, limits_in
+from oomph.monitor.live.holdings import holdings as containers_of
+from oomph.monitor.live.holdings import user_modules
+from oomph.script.sources import own_files
+
+_GROWN_BYTES = 16 << 20
+"""The growth since the last census that is worth another one."""
+_SETTLED_SECONDS = 5.0
+"""The time, in seconds, after the first step: until then, memory grows because training starts."""
+_LEAST_SECONDS, _COST = 3.0, 200
+"""The minimum time between two censuses, in seconds, and as a multiple of the CPU time that one takes (0.5 %)."""
+_FIRST, _FIRST_COST = 8, 20
+"""The number of censuses that may follow sooner, so that a fast leak is named in time, and the multiple for these."""
+_WALK_SECONDS = 0.25
+_MOST_TYPES = 6
+"""The number of the script's own types to report."""
+_POPULATIONS: Mapping[str, Kind] = {
+    "matplotlib.figure.Figure": "figure",
+    "keras.src.models.model.Model": "model",
+    "keras.src.optimizers.base_optimizer.BaseOptimizer": "optimizer",
+    "tensorflow.python.eager.backprop.GradientTape": "tape",
+    "tensorflow.python.data.ops.dataset_ops.DatasetV2": "dataset",
+    "tensorflow.python.data.ops.iterator_ops.OwnedIterator": "iterator",
+    "tensorflow.python.framework.func_graph.FuncGraph": "graph",
+    "tensorflow.python.ops.summary_ops_v2.SummaryWriter": "writer",
+    "tensorflow.python.lib.io.tf_record.TFRecordWriter": "writer",
+    "_io.TextIOWrapper": "writer",
+    "_io.BufferedWriter": "writer",
+    "threading.Thread": "thread",
+    "tensorflow.python.framework.ops.EagerTensor": "tensor",
+}
+"""Maps the full names of classes to the kind of their objects, and of those of their subclasses."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Counting:
+    """Decides when a census is due, and takes it."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._due = clock() + _SETTLED_SECONDS
+        self._floors: tuple[float, float] | None = None
+        """The resident memory and the memory of tensors at the last census, or lower readings since."""
+        self._taken = 0
+        self._limits: tuple[int, CodeLimits] = (-1, CodeLimits())
+        """The number of the script's files, and the containers that they limit."""
+
+    def census(self, step: int, epoch: int, tensor_bytes: float | None) -> Census | None:
+        """Return a census if one is due and memory has grown.
+
+        Args:
+            step: the number of steps completed.
+            epoch: the current epoch, counted from 1.
+            tensor_bytes: the memory that TensorFlow's allocator has in use, if it reports that.
+        """
+        began = self._clock()
+        if began < self._due:
+            return None
+        now = (resident_bytes(), tensor_bytes or 0.0)
+        self._due = began + 1.0
+        if self._floors is None:
+            self._floors = now
+        self._floors = (min(now[0], self._floors[0]), min(now[1], self._floors[1]))
+        if all(value < floor + _GROWN_BYTES for value, floor in zip(now, self._floors, strict=True)):
+            return None
+        self._floors, spent = now, time.thread_time()
+        try:
+            holdings = self._holdings()
+        except Exception:  # the script's objects may be of any kind; the other measurements go on
+            self._due = math.inf
+            return None
+        found = Census(time.time(), os.getpid(), step, epoch, now[0], tensor_bytes, holdings)
+        self._taken += 1
+        multiple = _FIRST_COST if self._taken <= _FIRST else _COST
+        self._due = began + max(_LEAST_SECONDS, multiple * (time.thread_time() - spent))
+        return found
+
+    def _holdings(self) -> tuple[Holding, ...]:
+        modules = user_modules()
+        populations = list(_populations(modules))
+        containers = containers_of(_WALK_SECONDS, self._limits_of_code().limits)
+        return (*populations, *containers[: MOST_HOLDINGS - len(populations)])
+
+    def _limits_of_code(self) -> CodeLimits:
+        files = own_files()
+        if self._limits[0] != len(files):
+            found = CodeLimits()
+            for path in files:
+                found |= limits_in(_source(path))
+            self._limits = (len(files), found)
+        return self._limits[1]
+
+
+def resident_bytes() -> float:
+    """Return the resident memory of this process in bytes, or 0 if the kernel does not report it."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return float(int(file.read().split()[1]) * _PAGE)
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _source(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return ""
+
+
+def _populations(modules: Mapping[str, ModuleType]) -> Iterator[Holding]:
+    """Count the living objects of the kinds that leaks consist of, and of the script's own types."""
+    objects = gc.get_objects()
+    counts: Counter[Kind] = Counter()
+    own: Counter[str] = Counter()
+    graphs = set()
+    for cls, count in Counter(map(type, objects)).items():
+        kind = _kind_of(cls)
+        if kind is not None:
+            counts[kind] += count
+        elif cls.__module__ in modules and is_name(cls.__qualname__):
+            own[cls.__qualname__] += count
+        if kind == "graph":
+            graphs.add(cls)
+    usual = _usual_function(each for each in objects if type(each) in graphs)
+    for kind, count in counts.items():
+        yield Holding(kind, usual if kind == "graph" else kind, count)
+    yield from (Holding("object", name, count) for name, count in own.most_common(_MOST_TYPES))
+
+
+def _kind_of(cls: type) -> Kind | None:
+    try:
+        names = (f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__)
+        return next((_POPULATIONS[name] for name in names if name in _POPULATIONS), None)
+    except Exception:
+        return None  # a metaclass may define these attributes
+
+
+def _usual_function(graphs: Iterable[Any]) -> str:
+    """Return the name of the function that has been traced most often."""
+    names = Counter(_function_of(graph) for graph in graphs)
+    return names.most_common(1)[0][0] if names else "functions"
+
+
+def _function_of(graph: Any) -> str:
+    name = str(getattr(graph, "name", "")).removeprefix("__inference_").rstrip("0123456789").rstrip("_")
+    return name if is_name(name) else "functions"

@@ -1,0 +1,304 @@
+"""Lists the containers and arrays among the script's own objects, with their owners, sizes and limits.
+
+The walk begins at the globals of the script's modules and the local variables of running functions. It runs no code of
+the script: attributes are read from `__dict__`, and containers through the methods of their built-in types.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import CO_OPTIMIZED
+from itertools import islice
+from types import FrameType, FunctionType, GeneratorType, GetSetDescriptorType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from oomph.files.user_code import is_users
+from oomph.monitor.census import Holding, Kind, is_name
+
+_MOST_NODES, _MOST_DEPTH = 20_000, 7
+_ENDS = 24
+"""The number of items to look at from each end of a container: the newest items are at its end."""
+_LEAST_ARRAY_BYTES = 1 << 20
+_LIBRARY_ROOTS = frozenset({"callbacks", "x", "generator", "dataset"})
+"""The local variables of libraries that hold the script's objects, such as those passed to `fit`."""
+_USES_OF_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+_OPEN_MODULES = ("keras.src.callbacks", "queue", "multiprocessing.queues", "asyncio.queues", "collections", "types")
+"""The modules of classes whose attributes are looked at although they are not the script's own."""
+_LOOK_INTO_ALL = 64
+_ITEM_BYTES = 56
+"""The assumed size, in bytes, of an object about which nothing is known."""
+_PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
+_NAME_OF_TYPE = {list: "list", dict: "dict", set: "set", deque: "deque"}
+
+
+class _Found(NamedTuple):
+    """An object reached by the walk, and the name of its owner."""
+
+    thing: Any
+    name: str
+    depth: int
+    is_item: bool = False
+    limit: int | None = None
+    """The limit that its owner sets, as a queue does with `maxsize`."""
+
+
+def holdings(seconds: float, is_limited: Callable[[str, str], bool]) -> list[Holding]:
+    """List the containers and large arrays among the script's objects, the largest first.
+
+    Args:
+        seconds: the limit on CPU time.
+        is_limited: returns True if the script's code limits a container of this kind and name.
+    """
+    end = time.thread_time() + seconds
+    modules = user_modules()
+    waiting = deque(_roots(modules))
+    seen: dict[int, Any] = {}  # keeps the objects, so that an id is not used twice
+    found: dict[str, Holding] = {}
+    while waiting and len(seen) < _MOST_NODES and time.thread_time() < end:
+        at = waiting.popleft()
+        if id(at.thing) in seen or type(at.thing) in _PLAIN:
+            continue
+        seen[id(at.thing)] = at.thing
+        holding = _holding(at, is_limited)
+        if holding is not None and is_name(holding.name):
+            before = found.get(holding.name)
+            found[holding.name] = holding if before is None else max(before, holding, key=_weight)
+        if at.depth < _MOST_DEPTH:
+            waiting.extend(_parts(at, modules))
+    return sorted(found.values(), key=_weight, reverse=True)
+
+
+def user_modules() -> Mapping[str, ModuleType]:
+    """Return the script's own modules by name."""
+    return {name: module for name, module in list(sys.modules.items()) if _is_own(name, module)}
+
+
+def _is_own(name: str, module: Any) -> bool:
+    if type(module) is not ModuleType or name.startswith("oomph"):
+        return False
+    file = module.__dict__.get("__file__")
+    return name == "__main__" if file is None else isinstance(file, str) and is_users(file)
+
+
+def _weight(holding: Holding) -> tuple[int, int]:
+    return holding.bytes, holding.count
+
+
+# -- where the walk begins, and where it goes -------------------------------------------------------------------------
+
+
+def _roots(modules: Mapping[str, ModuleType]) -> Iterator[_Found]:
+    for name, module in modules.items():
+        prefix = "" if name == "__main__" else f"{name}."
+        for key, value in list(module.__dict__.items()):
+            if not (key.startswith("__") or issubclass(type(value), ModuleType)):
+                yield _Found(value, prefix + key, 0)
+    for frame in list(sys._current_frames().values()):
+        yield from _of_stack(frame)
+
+
+def _of_stack(innermost: FrameType) -> Iterator[_Found]:
+    frame: FrameType | None = innermost
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name != "<module>":
+            yield from _locals(frame, code.co_name, None if is_users(code.co_filename) else _LIBRARY_ROOTS)
+        frame = frame.f_back
+
+
+def _locals(frame: FrameType, function: str, only: frozenset[str] | None = None) -> Iterator[_Found]:
+    code = frame.f_code
+    if only is not None and only.isdisjoint(code.co_varnames):
+        return
+    for name, value in _variables(frame):
+        if only is None or name in only:
+            yield _Found(value, f"{name} (in {function})", 0)
+
+
+def _variables(frame: FrameType) -> list[tuple[str, Any]]:
+    """Return the local variables of a function.
+
+    Before Python 3.13, `f_locals` is a dict that belongs to the frame. It would keep the values alive, so it is
+    emptied. `locals()` returns the same dict, so functions that use it are left out.
+    """
+    if sys.version_info >= (3, 13):
+        return list(frame.f_locals.items())
+    if not frame.f_code.co_flags & CO_OPTIMIZED or not _USES_OF_LOCALS.isdisjoint(frame.f_code.co_names):
+        return []
+    snapshot = frame.f_locals
+    variables = list(snapshot.items())
+    snapshot.clear()
+    return variables
+
+
+def _parts(at: _Found, modules: Mapping[str, ModuleType]) -> Iterator[_Found]:
+    thing, cls, depth = at.thing, type(at.thing), at.depth + 1  # `isinstance` would ask the script's `__class__`
+    if (kind := _container_type(thing)) is not None:
+        name = at.name if at.name.endswith("[]") else f"{at.name}[]"
+        yield from (_Found(item, name, depth, is_item=True) for item in _some(thing, kind))
+    elif issubclass(cls, FunctionType):
+        yield from _of_function(thing, depth)
+    elif issubclass(cls, MethodType):
+        yield _Found(thing.__self__, at.name, depth)
+    elif issubclass(cls, functools.partial):
+        yield from (_Found(each, at.name, depth) for each in (thing.func, *thing.args, *thing.keywords.values()))
+    elif issubclass(cls, GeneratorType):
+        if thing.gi_frame is not None and is_users(thing.gi_code.co_filename):
+            yield from (each._replace(depth=depth) for each in _locals(thing.gi_frame, thing.gi_code.co_name))
+    elif issubclass(cls, type):
+        if thing.__module__ in modules:
+            yield from _attributes(thing.__name__, dict(thing.__dict__), depth)
+    elif _is_open(cls, modules):
+        yield from _attributes(cls.__name__, _dict_of(thing), depth)
+
+
+def _of_function(function: FunctionType, depth: int) -> Iterator[_Found]:
+    if not is_users(function.__code__.co_filename):
+        return
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield _Found(cell.cell_contents, f"{name} (in {function.__name__})", depth)
+        except ValueError:
+            pass  # the variable has no value yet
+    for default in function.__defaults__ or ():
+        yield _Found(default, f"a default of {function.__name__}", depth)
+
+
+def _attributes(owner: str, attributes: Mapping[str, Any], depth: int) -> Iterator[_Found]:
+    limits = [attributes.get(name) for name in ("maxsize", "_maxsize")]
+    limit = next((each for each in limits if type(each) is int and each > 0), None)
+    for name, value in list(attributes.items()):
+        if isinstance(name, str) and not name.startswith("__"):
+            yield _Found(value, f"{owner}.{name}", depth, limit=limit)
+
+
+def _is_open(cls: type, modules: Mapping[str, ModuleType]) -> bool:
+    return any(base.__module__ in modules or base.__module__.startswith(_OPEN_MODULES) for base in cls.__mro__[:-1])
+
+
+def _dict_of(thing: Any) -> dict[str, Any]:
+    """Return the attributes of an object, without its class' own idea of `__dict__`."""
+    described = (base.__dict__.get("__dict__") for base in type(thing).__mro__)
+    found = next((each for each in described if type(each) is GetSetDescriptorType), None)
+    attributes = None if found is None else found.__get__(thing)
+    return attributes if type(attributes) is dict else {}
+
+
+def _container_type(thing: Any) -> Any:
+    """Return the built-in type that stores the items of a container, whatever its class."""
+    cls = type(thing)
+    return next((each for each in (list, dict, set, deque, tuple) if issubclass(cls, each)), None)
+
+
+def _length(thing: Any, kind: Any) -> int:
+    return int(kind.__len__(thing))
+
+
+def _some(thing: Any, kind: Any) -> list[Any]:
+    """Return items from both ends of a container, or all of a small one."""
+    length = _length(thing, kind)
+    try:
+        if kind is dict:
+            values = OrderedDict.values if issubclass(type(thing), OrderedDict) else dict.values
+            first = list(islice(values(thing), _LOOK_INTO_ALL))
+            newest = islice(reversed(values(thing)), _ENDS) if length > len(first) else ()
+            return [*first, *newest]
+        if kind is set or length <= _LOOK_INTO_ALL:
+            return list(islice(kind.__iter__(thing), _LOOK_INTO_ALL))
+        at = kind.__getitem__
+        return [at(thing, place) for place in (*range(_ENDS), *range(length - _ENDS, length))]
+    except (RuntimeError, IndexError):
+        return []  # a different thread is changing it
+
+
+# -- what is found ----------------------------------------------------------------------------------------------------
+
+
+def _holding(at: _Found, is_limited: Callable[[str, str], bool]) -> Holding | None:
+    thing = at.thing
+    kind = _container_type(thing)
+    if kind in _NAME_OF_TYPE:
+        items = _some(thing, kind)
+        count = _length(thing, kind)
+        is_queue = kind is deque and at.name.endswith(("Queue.queue", "Queue._buffer", "Queue._queue"))
+        called: Kind = "queue" if is_queue else _NAME_OF_TYPE[kind]  # type: ignore[assignment]
+        limit = at.limit if kind is not deque or thing.maxlen is None else thing.maxlen
+        newest = type(items[-1]).__name__ if items else ""
+        return Holding(
+            called,
+            at.name,
+            count,
+            _mean(items) * count,
+            newest if is_name(newest) else "",
+            limit,
+            is_limited(called, at.name),
+        )
+    if issubclass(type(thing), functools._lru_cache_wrapper):
+        return _cache(thing)
+    size = 0 if at.is_item else array_bytes(thing)
+    return Holding("array", at.name, 1, size, type(thing).__name__) if size >= _LEAST_ARRAY_BYTES else None
+
+
+def _cache(wrapper: Any) -> Holding:
+    """Return the holding of a function decorated with `functools.lru_cache`."""
+    info = wrapper.cache_info()
+    entries = next(
+        (each for each in gc.get_referents(wrapper) if type(each) is dict and len(each) == info.currsize), {}
+    )
+    size = _mean(_some(entries, dict)) * info.currsize
+    return Holding("cache", wrapper.__name__, info.currsize, size, limit=info.maxsize, is_bounded=True)
+
+
+def _mean(items: Iterable[Any]) -> int:
+    sizes = [size_of(item) for item in items]
+    return sum(sizes) // len(sizes) if sizes else 0
+
+
+def size_of(thing: Any, depth: int = 0) -> int:
+    """Estimate the size of an object in bytes, from a few of its items if it is a container."""
+    cls = type(thing)
+    if cls in (int, float, bool, str, bytes, bytearray, complex):
+        return sys.getsizeof(thing)
+    size = array_bytes(thing)
+    if size or depth > 2:
+        return size or _ITEM_BYTES
+    kind = _container_type(thing)
+    if kind is not None:
+        return _ITEM_BYTES + _mean_within(_some(thing, kind)[:8], depth) * _length(thing, kind)
+    return _ITEM_BYTES + sum(size_of(each, depth + 1) for each in _inside(thing))
+
+
+def _inside(thing: Any) -> list[Any]:
+    """Return what a function has captured, or the attributes of an object."""
+    if issubclass(type(thing), FunctionType):
+        return [found.thing for found in _of_function(thing, 0)]
+    return [] if issubclass(type(thing), (type, ModuleType)) else list(_dict_of(thing).values())[:16]
+
+
+def _mean_within(items: list[Any], depth: int) -> int:
+    return sum(size_of(item, depth + 1) for item in items) // len(items) if items else 0
+
+
+def array_bytes(thing: Any) -> int:
+    """Return the size, in bytes, of a NumPy array, an eager tensor, a data frame or a long string, or 0."""
+    cls = type(thing)
+    if cls in (str, bytes, bytearray):
+        return len(thing)
+    try:
+        match f"{cls.__module__}.{cls.__qualname__}":
+            case "numpy.ndarray" | "numpy.memmap":
+                return int(thing.nbytes)
+            case "tensorflow.python.framework.ops.EagerTensor":
+                return int(thing.shape.num_elements() or 0) * int(thing.dtype.size)
+            case "pandas.core.frame.DataFrame" | "pandas.DataFrame" | "pandas.core.series.Series" | "pandas.Series":
+                return int(thing.size) * 8
+            case "PIL.Image.Image":
+                return int(thing.width * thing.height * len(thing.getbands()))
+    except Exception:
+        pass  # a damaged or freed object has no size
+    return 0
