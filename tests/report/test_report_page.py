@@ -204,14 +204,10 @@ def test_kernels_of_a_notebook_are_told_as_such(tmp_path):
     write(run, 1, "supervisor", [
         (0, RunStarted()), (0, AttemptStarted()), (228, AttemptEnded(returncode=None, seconds=5.4, steps=60, saved=40)),
     ])  # fmt: skip
-    write(
-        run,
-        1,
-        "script",
-        [(1, CellStarted(cell=1, line="import keras")), (2, FitStarted(fit=0, key="f", site="cell [3]"))],
-    )
+    write(run, 1, "script", [(1, CellStarted(cell=1)), (2, FitStarted(fit=0, key="f", site="cell [3]"))])
     write(run, 2, "supervisor", [
-        (229, RunStarted()), (229, AttemptStarted()), (250, AttemptEnded(returncode=0, seconds=21.0, steps=90, saved=90)),
+        (229, RunStarted()), (229, AttemptStarted()),
+        (250, AttemptEnded(returncode=0, seconds=21.0, steps=90, saved=90)),
     ])  # fmt: skip
     write(run, 2, "script", [(230, CellStarted(cell=1)), (231, Resumed(fit=0, key="f", steps=40, kind="exact"))])
     text = Outline(page_of(run)).text

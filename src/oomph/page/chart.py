@@ -1,7 +1,7 @@
 """Draws charts as SVG, in the colours of the page's style. Pure.
 
-A chart is a `Canvas` with two axes, on which the functions here draw lines, bands, limits and marks. Its margins fit
-its labels, so that nothing is cut off.
+A chart is a `ChartCanvas` with two axes, on which the functions here draw lines, bands, limits and marks. Its margins
+fit its labels, so that nothing is cut off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLOURS = 8
 
 
 @dataclass(frozen=True)
-class Canvas:
+class ChartCanvas:
     """The area of a chart, which maps values to pixels."""
 
     x: Axis
@@ -60,14 +60,14 @@ class Canvas:
         )
 
 
-def drawn(canvas: Canvas, title: str, parts: Iterable[str]) -> str:
+def drawn(canvas: ChartCanvas, title: str, parts: Iterable[str]) -> str:
     """Return the SVG of a chart: its axes and the given parts. `title` is read out by screen readers."""
     body = "\n".join((*_axes(canvas), *parts))
     box = f'viewBox="0 0 {canvas.width} {canvas.height}"'
     return f'<svg {box} role="img" aria-label="{safe(title)}">\n{body}\n</svg>'
 
 
-def _axes(canvas: Canvas) -> Iterator[str]:
+def _axes(canvas: ChartCanvas) -> Iterator[str]:
     for tick in canvas.y.ticks:
         _, y = canvas.at(canvas.x.low, tick.value)
         yield f'<line class="grid" x1="{canvas.left}" x2="{canvas.right}" y1="{y}" y2="{y}"/>'
@@ -77,7 +77,7 @@ def _axes(canvas: Canvas) -> Iterator[str]:
         yield f'<text x="{x}" y="{canvas.height - 9}" text-anchor="middle">{safe(tick.label)}</text>'
 
 
-def line(canvas: Canvas, points: Iterable[tuple[float, float | None]], colour: int | None = 0) -> str:
+def line(canvas: ChartCanvas, points: Iterable[tuple[float, float | None]], colour: int | None = 0) -> str:
     """Draw a line through the points, dashed in the colour of limits if `colour` is None. None in a point is a gap."""
     pieces, piece = list[str](), list[Point]()
     for x, y in points:
@@ -102,13 +102,13 @@ def _pair(point: Point) -> str:
     return f"{point[0]:g},{point[1]:g}"
 
 
-def band(canvas: Canvas, upper: Sequence[Point], lower: Sequence[Point]) -> str:
+def band(canvas: ChartCanvas, upper: Sequence[Point], lower: Sequence[Point]) -> str:
     """Fill the area between two lines."""
     corners = " ".join(_pair(canvas.at(*point)) for point in (*upper, *reversed(lower)))
     return f'<polygon class="band" points="{corners}"/>'
 
 
-def limit(canvas: Canvas, value: float, text: str) -> Iterator[str]:
+def limit(canvas: ChartCanvas, value: float, text: str) -> Iterator[str]:
     """Draw a dashed line across the chart, with its name above it, or below it if there is no room."""
     x, y = canvas.at(canvas.x.low, value)
     yield f'<line class="limit" x1="{x}" x2="{canvas.right}" y1="{y}" y2="{y}"/>'
@@ -116,14 +116,14 @@ def limit(canvas: Canvas, value: float, text: str) -> Iterator[str]:
     yield f'<text class="of-limit" x="{x + 6}" y="{beside}">{safe(text)}</text>'
 
 
-def mark(canvas: Canvas, at: float, title: str, kind: str = "") -> str:
+def mark(canvas: ChartCanvas, at: float, title: str, kind: str = "") -> str:
     """Draw a vertical line at an event, whose title appears on hovering."""
     x, y = canvas.at(at, canvas.y.high)
     moment = f'<line class="mark {kind}" x1="{x}" x2="{x}" y1="{y}" y2="{canvas.ground}">'
     return f"{moment}<title>{safe(title)}</title></line>"
 
 
-def span(canvas: Canvas, begin: float, end: float, title: str, kind: str = "") -> str:
+def span(canvas: ChartCanvas, begin: float, end: float, title: str, kind: str = "") -> str:
     """Shade the time between two events, whose title appears on hovering."""
     x, y = canvas.at(max(begin, canvas.x.low), canvas.y.high)
     until, _ = canvas.at(min(end, canvas.x.high), canvas.y.high)
@@ -131,13 +131,13 @@ def span(canvas: Canvas, begin: float, end: float, title: str, kind: str = "") -
     return f"{area}<title>{safe(title)}</title></rect>"
 
 
-def spot(canvas: Canvas, point: Point, title: str, kind: str = "spot", radius: int = 4) -> str:
+def spot(canvas: ChartCanvas, point: Point, title: str, kind: str = "spot", radius: int = 4) -> str:
     """Draw a point, whose title appears on hovering."""
     x, y = canvas.at(*point)
     return f'<circle class="{kind}" cx="{x}" cy="{y}" r="{radius}"><title>{safe(title)}</title></circle>'
 
 
-def beside(canvas: Canvas, point: Point, text: str, kind: str = "") -> str:
+def beside(canvas: ChartCanvas, point: Point, text: str, kind: str = "") -> str:
     """Write a text above a point, shifted as far as needed to stay within the chart."""
     x, y = canvas.at(*point)
     half = len(text) * _CHARACTER / 2

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from oomph.page.axis import Axis, Tick, Unit, amounts
-from oomph.page.chart import WIDTH, Canvas, band, beside, drawn, limit, line, spot
+from oomph.page.chart import WIDTH, ChartCanvas, band, beside, drawn, limit, line, spot
 from oomph.page.document import document, table
 from oomph.planning.plan import Device, Fitting, Interval, MemoryMoment, Plan, PlannedReplicas
 from oomph.planning.report import as_text
@@ -21,7 +21,7 @@ def against_batch(curve: Sequence[tuple[int, Interval]], device: Device | None) 
     """Draw the peak against the batch size, on a logarithmic axis, with its bounds and the device's memory."""
     limits = () if device is None else (device.usable,)
     highest = max(*(peak.high for _, peak in curve), *limits, 1)
-    canvas = Canvas(_batches([batch for batch, _ in curve]), amounts(0, highest, Unit.BYTES), WIDTH, _HEIGHT)
+    canvas = ChartCanvas(_batches([batch for batch, _ in curve]), amounts(0, highest, Unit.BYTES), WIDTH, _HEIGHT)
     places = [(math.log2(batch), peak) for batch, peak in curve]
     parts = [
         band(canvas, [(x, peak.high) for x, peak in places], [(x, peak.low) for x, peak in places]),
@@ -38,7 +38,7 @@ def through_one_step(timeline: Sequence[MemoryMoment], device: Device | None) ->
     peak, usable = timeline[highest], 0 if device is None else device.usable
     shown = usable if usable <= 2 * peak.size else 0  # a distant limit would flatten the curve
     ends = (Tick(0, ""), Tick(max(len(timeline) - 1, 1), ""))
-    canvas = Canvas(Axis(0, ends[1].value, ends), amounts(0, max(peak.size, shown, 1), Unit.BYTES), WIDTH, _HEIGHT)
+    canvas = ChartCanvas(Axis(0, ends[1].value, ends), amounts(0, max(peak.size, shown, 1), Unit.BYTES), WIDTH, _HEIGHT)
     points = [(float(number), float(moment.size)) for number, moment in enumerate(timeline)]
     told = f"peak: {in_three_digits(peak.size)}, {peak.operation}"
     parts = [
@@ -65,11 +65,11 @@ def _batches(batches: Sequence[int]) -> Axis:
     return Axis(math.log2(batches[0]), math.log2(batches[-1]), ticks)
 
 
-def _limit(canvas: Canvas, device: Device) -> Iterator[str]:
+def _limit(canvas: ChartCanvas, device: Device) -> Iterator[str]:
     return limit(canvas, device.usable, f"{device.name}: {in_three_digits(device.usable)} for TensorFlow")
 
 
-def _spot(canvas: Canvas, batch: int, peak: Interval) -> str:
+def _spot(canvas: ChartCanvas, batch: int, peak: Interval) -> str:
     low, high = in_three_digits(peak.low), in_three_digits(peak.high)
     told = f"batch {batch:,}: {in_three_digits(peak.expected)} ({low} to {high})"
     return spot(canvas, (math.log2(batch), peak.expected), told)

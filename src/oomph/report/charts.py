@@ -18,7 +18,7 @@ _DIGITS = 5
 
 
 @dataclass(frozen=True)
-class Curve:
+class PlottedCurve:
     """One line of a chart."""
 
     name: str
@@ -36,7 +36,7 @@ class Chart:
     key: str
     title: str
     unit: Unit
-    curves: tuple[Curve, ...]
+    curves: tuple[PlottedCurve, ...]
     note: str = ""
     from_zero: bool = True
     """True if the axis starts at 0, so that heights compare."""
@@ -116,34 +116,35 @@ _HOST = {
 _LIMIT = "limit"
 
 
-def _named(known: Mapping[str, Column], names: Mapping[str, str]) -> tuple[Curve, ...]:
-    return tuple(Curve(name, known[key], name == _LIMIT) for key, name in names.items() if _has_values(known, key))
+def _named(known: Mapping[str, Column], names: Mapping[str, str]) -> tuple[PlottedCurve, ...]:
+    there = ((key, name) for key, name in names.items() if _has_values(known, key))
+    return tuple(PlottedCurve(name, known[key], name == _LIMIT) for key, name in there)
 
 
-def _rate(curves: Curves, key: str, name: str) -> tuple[Curve, ...]:
+def _rate(curves: Curves, key: str, name: str) -> tuple[PlottedCurve, ...]:
     return tuple(replace(curve, mean=curves.means.get(key)) for curve in _named(curves.columns, {key: name}))
 
 
-def _loss(known: Mapping[str, Column]) -> tuple[Curve, ...]:
+def _loss(known: Mapping[str, Column]) -> tuple[PlottedCurve, ...]:
     """Return the loss of the latest steps if it was measured, or the mean that Keras shows."""
     recent = _named(known, {"training.recent_loss": "over the latest steps"})
     return recent or _named(known, {"training.loss": "as Keras shows it"})
 
 
-def _of_gpus(curves: Curves, key: str, limit: str = "") -> tuple[Curve, ...]:
+def _of_gpus(curves: Curves, key: str, limit: str = "") -> tuple[PlottedCurve, ...]:
     """Return a curve for each GPU, and one for each distinct limit of theirs."""
     is_mixed = len(set(curves.gpus.values())) > 1
     own = [
-        Curve(f"GPU {index}{f' ({name})' if is_mixed else ''}", curves.columns[f"gpu{index}.{key}"])
+        PlottedCurve(f"GPU {index}{f' ({name})' if is_mixed else ''}", curves.columns[f"gpu{index}.{key}"])
         for index, name in curves.gpus.items()
         if _has_values(curves.columns, f"gpu{index}.{key}")
     ]
-    limits: dict[float, Curve] = {}
+    limits: dict[float, PlottedCurve] = {}
     for index in curves.gpus if limit else ():
         values = curves.columns.get(f"gpu{index}.{limit}", ())
         highest = max((value for value in values if value is not None), default=None)
         if highest is not None:
-            limits.setdefault(highest, Curve(_LIMIT, tuple(highest for _ in values), is_limit=True))
+            limits.setdefault(highest, PlottedCurve(_LIMIT, tuple(highest for _ in values), is_limit=True))
     return (*own, *limits.values())
 
 
@@ -197,11 +198,11 @@ def _until(found: Found, line: TimeLine) -> float:
 
 def as_picture(chart: Chart, times: Sequence[float], line: TimeLine) -> str:
     """Return the chart as SVG."""
-    canvas = drawing.Canvas(line.axis, chart.axis())
+    canvas = drawing.ChartCanvas(line.axis, chart.axis())
     return drawing.drawn(canvas, f"{chart.title}: {_in_words(chart)}", _parts(canvas, chart, times, line))
 
 
-def _parts(canvas: drawing.Canvas, chart: Chart, times: Sequence[float], line: TimeLine) -> Iterator[str]:
+def _parts(canvas: drawing.ChartCanvas, chart: Chart, times: Sequence[float], line: TimeLine) -> Iterator[str]:
     for found in line.findings:
         yield drawing.span(canvas, found.begin, _until(found, line), found.message, found.severity)
     for marking in line.markings:

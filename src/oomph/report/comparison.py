@@ -103,7 +103,9 @@ _ROWS: tuple[tuple[str, Callable[[Recording], str]], ...] = (
 def _charts(recordings: Sequence[Recording], names: Sequence[str], count: int, width: float) -> Iterator[Chart]:
     for key, title, unit, metric, from_zero in _CHARTS:
         curves = tuple(
-            charts.Curve(name, _on_grid(recording, values, count, width), mean=recording.curves.means.get(metric))
+            charts.PlottedCurve(
+                name, _on_grid(recording, values, count, width), mean=recording.curves.means.get(metric)
+            )
             for name, recording in zip(names, recordings, strict=True)
             for values in (_highest(recording.curves, metric),)
             if any(value is not None for value in values)
