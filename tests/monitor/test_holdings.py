@@ -16,8 +16,8 @@ import pytest
 
 from oomph.monitor.code_limits import limits_in
 from oomph.monitor.live import counting
-from oomph.monitor.live.counting import Counting
-from oomph.monitor.live.holdings import holdings
+from oomph.monitor.live.counting import Counting, _populations
+from oomph.monitor.live.holdings import holdings, user_modules
 
 MIB = 1 << 20
 
@@ -238,3 +238,21 @@ def test_memory_that_falls_and_rises_again_is_counted_again(memory):
         memory[0] = 1000.0 + 50 * (second // 10 % 6)
         taken += counted.census(second, 1, None) is not None
     assert taken > 20
+
+
+def test_metaclasses_of_the_script_are_not_asked(script):
+    """They may define how their classes are named, hashed and compared."""
+    found = script(
+        "class Meta(type):\n"
+        "    def refuses(cls, *_): raise RuntimeError('do not look at me')\n"
+        "    __getattribute__ = __hash__ = __eq__ = __subclasscheck__ = __instancecheck__ = refuses\n"
+        "class Odd(metaclass=Meta):\n"
+        "    kept = [1.0] * 500\n"
+        "odd = Odd()\n"
+        "losses = [1.0] * 500\n"
+    )
+    assert found["users_script.losses"].count == 500
+    assert found["Odd.kept"].count == 500
+    thread = threading.Thread()
+    found = {(each.kind, each.name) for each in _populations(user_modules())}
+    assert {("thread", "thread"), ("object", "Odd")} <= found, thread

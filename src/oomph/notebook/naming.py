@@ -6,7 +6,6 @@ program goes by its own name. Standard library only.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -48,7 +47,11 @@ class Notebook(NamedTuple):
 def _folder_name(name: str) -> str:
     """Return the name of a notebook's folder, with a digest if letters had to go: "a b" and "a-b" are two notebooks."""
     plain = file_name(name)
-    return plain if plain == name else f"{plain}-{hashlib.blake2b(os.fsencode(name), digest_size=4).hexdigest()}"
+    if plain == name:
+        return plain
+    from hashlib import blake2b  # late: an import here delays every kernel's start
+
+    return f"{plain}-{blake2b(name.encode(errors='surrogateescape'), digest_size=4).hexdigest()}"
 
 
 def notebook_here() -> Notebook:

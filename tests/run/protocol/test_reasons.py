@@ -193,6 +193,11 @@ REASONS = [
         "the position in the data cannot be saved: taken ahead",
         "assert_cardinality",
     ),
+    (
+        because("other-origin"),
+        "the model had been trained differently before this fit; the restored state is that of the earlier kernel",
+        "%oomph fresh",
+    ),
     (because("value-changed", name="epochs", was="2", now="5"), "epochs: 2 → 5", "--start-over"),
     (because("script-edited", name="train.py"), "train.py was edited", "--start-over"),
     (

@@ -138,7 +138,7 @@ def test_only_critical_findings_are_sent(monkeypatch: pytest.MonkeyPatch) -> Non
         supervisor._notify_of_finding(Finding("nan-loss", "weights", "12 are NaN", severity))  # type: ignore[arg-type]
     (notification,) = sent
     assert (notification.occasion, notification.details["finding"]["severity"]) == ("finding", "critical")
-    assert notification.text.startswith("weights: 12 are NaN (nan-loss, ")
+    assert notification.text.startswith("critical: weights: 12 are NaN (nan-loss, ")
 
 
 def test_secrets_and_control_characters_are_not_sent() -> None:

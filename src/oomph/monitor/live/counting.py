@@ -17,8 +17,8 @@ from typing import Any
 
 from oomph.monitor.census import MOST_HOLDINGS, Census, Holding, Kind, is_name
 from oomph.monitor.code_limits import CodeLimits, limits_in
+from oomph.monitor.live.holdings import bases_of, module_of, name_of, user_modules
 from oomph.monitor.live.holdings import holdings as containers_of
-from oomph.monitor.live.holdings import user_modules
 from oomph.script.sources import own_files
 
 _GROWN_BYTES = 16 << 20
@@ -129,29 +129,28 @@ def _source(path: str) -> str:
 def _populations(modules: Mapping[str, ModuleType]) -> Iterator[Holding]:
     """Count the living objects of the kinds that leaks consist of, and of the script's own types."""
     objects = gc.get_objects()
+    types = list(map(type, objects))
+    by_id = Counter(map(id, types))  # not by class: a metaclass may define `__hash__`
     counts: Counter[Kind] = Counter()
     own: Counter[str] = Counter()
     graphs = set()
-    for cls, count in Counter(map(type, objects)).items():
-        kind = _kind_of(cls)
+    for cls in dict(zip(map(id, types), types, strict=True)).values():
+        kind, count = _kind_of(cls), by_id[id(cls)]
         if kind is not None:
             counts[kind] += count
-        elif cls.__module__ in modules and is_name(cls.__qualname__):
-            own[cls.__qualname__] += count
+        elif module_of(cls) in modules and is_name(name_of(cls)):
+            own[name_of(cls)] += count
         if kind == "graph":
-            graphs.add(cls)
-    usual = _usual_function(each for each in objects if type(each) in graphs)
+            graphs.add(id(cls))
+    usual = _usual_function(each for each in objects if id(type(each)) in graphs)
     for kind, count in counts.items():
         yield Holding(kind, usual if kind == "graph" else kind, count)
     yield from (Holding("object", name, count) for name, count in own.most_common(_MOST_TYPES))
 
 
 def _kind_of(cls: type) -> Kind | None:
-    try:
-        names = (f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__)
-        return next((_POPULATIONS[name] for name in names if name in _POPULATIONS), None)
-    except Exception:
-        return None  # a metaclass may define these attributes
+    names = (f"{module_of(base)}.{name_of(base)}" for base in bases_of(cls))
+    return next((_POPULATIONS[name] for name in names if name in _POPULATIONS), None)
 
 
 def _usual_function(graphs: Iterable[Any]) -> str:

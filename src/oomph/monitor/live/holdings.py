@@ -32,8 +32,33 @@ _OPEN_MODULES = ("keras.src.callbacks", "queue", "multiprocessing.queues", "asyn
 _LOOK_INTO_ALL = 64
 _ITEM_BYTES = 56
 """The assumed size, in bytes, of an object about which nothing is known."""
-_PLAIN = frozenset({str, bytes, int, float, bool, type(None)})
+_TEXTS = frozenset(map(id, (str, bytes, bytearray)))
+_PLAIN = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
+_SIZED = frozenset(map(id, (int, float, bool, str, bytes, bytearray, complex)))
+"""Classes by their ids: a metaclass may define how its classes are hashed and compared."""
 _NAME_OF_TYPE = {list: "list", dict: "dict", set: "set", deque: "deque"}
+
+
+_DICT, _BASES = type.__dict__["__dict__"], type.__dict__["__mro__"]
+_NAME, _MODULE = type.__dict__["__qualname__"], type.__dict__["__module__"]
+"""Python's own descriptors of classes: a metaclass may define these attributes, and run the script's code."""
+
+
+def name_of(cls: type) -> str:
+    """Return the qualified name of a class, without its metaclass' own idea of it."""
+    return str(_NAME.__get__(cls))
+
+
+def module_of(cls: type) -> str:
+    """Return the name of a class's module, or an empty string if the class has something else in its place."""
+    found = _MODULE.__get__(cls)
+    return found if type(found) is str else ""
+
+
+def bases_of(cls: type) -> tuple[type, ...]:
+    """Return the method resolution order of a class."""
+    found: tuple[type, ...] = _BASES.__get__(cls)
+    return found
 
 
 class _Found(NamedTuple):
@@ -61,7 +86,7 @@ def holdings(seconds: float, is_limited: Callable[[str, str], bool]) -> list[Hol
     found: dict[str, Holding] = {}
     while waiting and len(seen) < _MOST_NODES and time.thread_time() < end:
         at = waiting.popleft()
-        if id(at.thing) in seen or type(at.thing) in _PLAIN:
+        if id(at.thing) in seen or id(type(at.thing)) in _PLAIN:
             continue
         seen[id(at.thing)] = at.thing
         holding = _holding(at, is_limited)
@@ -145,16 +170,16 @@ def _parts(at: _Found, modules: Mapping[str, ModuleType]) -> Iterator[_Found]:
         yield from _of_function(thing, depth)
     elif issubclass(cls, MethodType):
         yield _Found(thing.__self__, at.name, depth)
-    elif issubclass(cls, functools.partial):
+    elif cls is functools.partial:
         yield from (_Found(each, at.name, depth) for each in (thing.func, *thing.args, *thing.keywords.values()))
     elif issubclass(cls, GeneratorType):
         if thing.gi_frame is not None and is_users(thing.gi_code.co_filename):
             yield from (each._replace(depth=depth) for each in _locals(thing.gi_frame, thing.gi_code.co_name))
     elif issubclass(cls, type):
-        if thing.__module__ in modules:
-            yield from _attributes(thing.__name__, dict(thing.__dict__), depth)
+        if module_of(thing) in modules:
+            yield from _attributes(name_of(thing), dict(_DICT.__get__(thing)), depth)
     elif _is_open(cls, modules):
-        yield from _attributes(cls.__name__, _dict_of(thing), depth)
+        yield from _attributes(name_of(cls), _dict_of(thing), depth)
 
 
 def _of_function(function: FunctionType, depth: int) -> Iterator[_Found]:
@@ -178,12 +203,13 @@ def _attributes(owner: str, attributes: Mapping[str, Any], depth: int) -> Iterat
 
 
 def _is_open(cls: type, modules: Mapping[str, ModuleType]) -> bool:
-    return any(base.__module__ in modules or base.__module__.startswith(_OPEN_MODULES) for base in cls.__mro__[:-1])
+    names = [module_of(base) for base in bases_of(cls)[:-1]]
+    return any(name in modules or name.startswith(_OPEN_MODULES) for name in names)
 
 
 def _dict_of(thing: Any) -> dict[str, Any]:
     """Return the attributes of an object, without its class' own idea of `__dict__`."""
-    described = (base.__dict__.get("__dict__") for base in type(thing).__mro__)
+    described = (_DICT.__get__(base).get("__dict__") for base in bases_of(type(thing)))
     found = next((each for each in described if type(each) is GetSetDescriptorType), None)
     attributes = None if found is None else found.__get__(thing)
     return attributes if type(attributes) is dict else {}
@@ -227,8 +253,9 @@ def _holding(at: _Found, is_limited: Callable[[str, str], bool]) -> Holding | No
         count = _length(thing, kind)
         is_queue = kind is deque and at.name.endswith(("Queue.queue", "Queue._buffer", "Queue._queue"))
         called: Kind = "queue" if is_queue else _NAME_OF_TYPE[kind]  # type: ignore[assignment]
-        limit = at.limit if kind is not deque or thing.maxlen is None else thing.maxlen
-        newest = type(items[-1]).__name__ if items else ""
+        most = deque.maxlen.__get__(thing) if kind is deque else None
+        limit = at.limit if most is None else most
+        newest = name_of(type(items[-1])) if items else ""
         return Holding(
             called,
             at.name,
@@ -238,10 +265,10 @@ def _holding(at: _Found, is_limited: Callable[[str, str], bool]) -> Holding | No
             limit,
             is_limited(called, at.name),
         )
-    if issubclass(type(thing), functools._lru_cache_wrapper):
+    if type(thing) is functools._lru_cache_wrapper:
         return _cache(thing)
     size = 0 if at.is_item else array_bytes(thing)
-    return Holding("array", at.name, 1, size, type(thing).__name__) if size >= _LEAST_ARRAY_BYTES else None
+    return Holding("array", at.name, 1, size, name_of(type(thing))) if size >= _LEAST_ARRAY_BYTES else None
 
 
 def _cache(wrapper: Any) -> Holding:
@@ -262,7 +289,7 @@ def _mean(items: Iterable[Any]) -> int:
 def size_of(thing: Any, depth: int = 0) -> int:
     """Estimate the size of an object in bytes, from a few of its items if it is a container."""
     cls = type(thing)
-    if cls in (int, float, bool, str, bytes, bytearray, complex):
+    if id(cls) in _SIZED:
         return sys.getsizeof(thing)
     size = array_bytes(thing)
     if size or depth > 2:
@@ -287,10 +314,10 @@ def _mean_within(items: list[Any], depth: int) -> int:
 def array_bytes(thing: Any) -> int:
     """Return the size, in bytes, of a NumPy array, an eager tensor, a data frame or a long string, or 0."""
     cls = type(thing)
-    if cls in (str, bytes, bytearray):
+    if id(cls) in _TEXTS:
         return len(thing)
     try:
-        match f"{cls.__module__}.{cls.__qualname__}":
+        match f"{module_of(cls)}.{name_of(cls)}":
             case "numpy.ndarray" | "numpy.memmap":
                 return int(thing.nbytes)
             case "tensorflow.python.framework.ops.EagerTensor":
