@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copy the samples of each script to it")
     args = parser.parse_args()
     scripts = [path for kind in ("leaking", "healthy") for path in sorted((HERE / kind).glob("*.py"))]
-    chosen = [path for path in scripts if path.stem != "small" and (not args.names or path.stem in args.names)]
+    chosen = [path for path in scripts if not args.names or path.stem in args.names]
     for begin in range(0, len(chosen), args.at_once):
         _batch(chosen[begin : begin + args.at_once], args.limit, args.seconds, args.keep)
     return 0
@@ -89,7 +89,7 @@ def _batch(paths: list[Path], limit: int, seconds: float, keep: Path | None) -> 
 
 def _start(path: Path, limit: int) -> Script:
     folder = Path(tempfile.mkdtemp(prefix=f"{path.stem}-"))
-    for file in (path, path.parent / "small.py"):
+    for file in (path, HERE / "small.py"):
         shutil.copy(file, folder)
     group = _own_group() / f"oomph-leaks-{os.getpid()}-{path.stem}"
     group.mkdir()

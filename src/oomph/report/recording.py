@@ -203,11 +203,7 @@ def account_of(recording: Recording) -> list[tuple[str, str]]:
     if recording.kept_steps:
         kept = counted(recording.kept_steps, "step", ",")
         rows.append(("what was saved", f"{kept} did not have to be trained again after a restart"))
-    return [row for row in rows if row[0] not in _TOLD_ABOVE]
-
-
-_TOLD_ABOVE = ("the result", "to improve it", "next")
-"""The rows of the account that a report tells above it, or that only a terminal needs."""
+    return rows
 
 
 def version_of(recording: Recording) -> str:

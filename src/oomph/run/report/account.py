@@ -18,7 +18,7 @@ from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
 """The width, in columns, of the heading at the start of each line when there are several lines."""
-_RESULT, _STOPPED, _GAVE_UP = "the result", "stopped", "gave up"
+_RESULT, _TO_IMPROVE, _STOPPED, _GAVE_UP = "the result", "to improve it", "stopped", "gave up"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
 """Maps labels to their colours. All other labels are yellow."""
 _MOST_REASONS = 3
@@ -59,9 +59,13 @@ def account(
 
 
 def rows_of(summary: Summary, stopped: str = "", is_going_on: bool = False) -> list[tuple[str, str]]:
-    """Return the account as pairs of a heading and a text, whatever happened. `stopped` is as in `account`."""
+    """Return the account as pairs of a heading and a text, whatever happened. `stopped` is as in `account`.
+
+    A report tells the result, and how to improve it, by itself.
+    """
     end = "running" if is_going_on else _ended(summary, None, stopped)
-    return list(_rows(summary, None, "", end, _result(summary, "")))
+    rows = _rows(summary, None, "", end, _result(summary, ""))
+    return [(head, text) for head, text in rows if head not in (_RESULT, _TO_IMPROVE)]
 
 
 def _row(head: str, text: str, summary: Summary) -> str:
@@ -173,7 +177,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
         yield _RESULT, result
     better = improvement(summary)
     if better:
-        yield "to improve it", better
+        yield _TO_IMPROVE, better
     yield "the end", ", ".join([end, *_facts(summary)]) + (f"; {_saved(summary)}" if again and summary.steps else "")
     if summary.gave_up:
         yield _STOPPED if summary.exit_code in STOPPED else _GAVE_UP, summary.gave_up

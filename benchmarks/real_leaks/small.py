@@ -11,7 +11,7 @@ import tensorflow as tf
 
 STEP_SECONDS = 0.02
 BYTES = 200 << 10
-"""What a step may leave behind: about ten megabytes a second."""
+"""The bytes that a step may leave behind: about ten megabytes a second."""
 
 
 class Pace(keras.callbacks.Callback):
@@ -34,5 +34,5 @@ def data(steps: int = 100, batch: int = 16) -> tf.data.Dataset:
 
 
 def block(size: int = BYTES) -> np.ndarray:
-    """So many bytes that are really in memory."""
+    """Return an array whose bytes are really in memory."""
     return np.ones(size // 4, "float32")
