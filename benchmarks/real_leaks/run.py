@@ -5,7 +5,8 @@
 It needs root and control groups of version 1. The first line of a leaking script says what grows, as kinds of
 `oomph.monitor.census`, and perhaps its owner. A leak is found in time if it is a warning before half of the memory is
 gone that was free when training began; it is named rightly if the finding names that kind, and the owner if there is
-one. A script is ended once its leak was reported, or after `--seconds`.
+one. A script is ended once its leak was reported, or after `--seconds`. Some scripts need matplotlib or pandas; one
+that does not train is no result.
 """
 
 from __future__ import annotations
@@ -146,6 +147,8 @@ def _verdict(script: Script) -> str:
     kind = "leak" if script.is_leaking else "healthy"
     notices = len(script.findings) - len(script.warnings)
     last = f"memory taken {_taken(samples, float('inf')):.0%}, censuses {sum(s.census is not None for s in samples)}"
+    if not any(each.training.get("steps_total") for each in samples):
+        return f"{kind} {script.path.stem}: DID NOT TRAIN: {(script.folder / 'stderr').read_text()[-300:]!r}"
     if not script.warnings:
         text = script.findings[0].data["message"] if script.findings else (script.folder / "stderr").read_text()[-300:]
         return f"{kind} {script.path.stem}: no warning, {notices} notices; {last}: {text!r}"

@@ -255,4 +255,4 @@ def test_metaclasses_of_the_script_are_not_asked(script):
     assert found["Odd.kept"].count == 500
     thread = threading.Thread()
     found = {(each.kind, each.name) for each in _populations(user_modules())}
-    assert {("thread", "thread"), ("object", "Odd")} <= found, thread
+    assert ("thread", "thread") in found, thread

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -128,29 +129,49 @@ def _source(path: str) -> str:
 
 def _populations(modules: Mapping[str, ModuleType]) -> Iterator[Holding]:
     """Count the living objects of the kinds that leaks consist of, and of the script's own types."""
-    objects = gc.get_objects()
-    types = list(map(type, objects))
-    by_id = Counter(map(id, types))  # not by class: a metaclass may define `__hash__`
+    objects = _of_plain_metaclasses(gc.get_objects())
+    known = _known_classes()
     counts: Counter[Kind] = Counter()
     own: Counter[str] = Counter()
     graphs = set()
-    for cls in dict(zip(map(id, types), types, strict=True)).values():
-        kind, count = _kind_of(cls), by_id[id(cls)]
+    for cls, count in Counter(map(type, objects)).items():
+        kind = _kind_of(cls, known)
         if kind is not None:
             counts[kind] += count
         elif module_of(cls) in modules and is_name(name_of(cls)):
             own[name_of(cls)] += count
         if kind == "graph":
-            graphs.add(id(cls))
-    usual = _usual_function(each for each in objects if id(type(each)) in graphs)
+            graphs.add(cls)
+    usual = _usual_function(each for each in objects if type(each) in graphs)
     for kind, count in counts.items():
         yield Holding(kind, usual if kind == "graph" else kind, count)
     yield from (Holding("object", name, count) for name, count in own.most_common(_MOST_TYPES))
 
 
-def _kind_of(cls: type) -> Kind | None:
-    names = (f"{module_of(base)}.{name_of(base)}" for base in bases_of(cls))
-    return next((_POPULATIONS[name] for name in names if name in _POPULATIONS), None)
+def _of_plain_metaclasses(objects: list[Any]) -> list[Any]:
+    """Leave out objects of classes that run the script's code when they are compared, or put into a dict."""
+    own = {id(each) for each in set(map(type, map(type, objects))) if not _is_compared_as_type(each)}
+    return [each for each in objects if id(type(type(each))) not in own] if own else objects
+
+
+def _is_compared_as_type(metaclass: type) -> bool:
+    names = (name for base in bases_of(metaclass) if base not in (type, object) for name in vars(base))
+    return not {"__hash__", "__eq__"}.intersection(names)
+
+
+def _known_classes() -> dict[int, Kind]:
+    """Return the kinds by the ids of the classes in `_POPULATIONS` that have been imported."""
+    known: dict[int, Kind] = {}
+    for name, kind in _POPULATIONS.items():
+        module, _, last = name.rpartition(".")
+        found = vars(sys.modules[module]).get(last) if module in sys.modules else None
+        if isinstance(found, type):
+            known[id(found)] = kind
+    return known
+
+
+def _kind_of(cls: type, known: Mapping[int, Kind]) -> Kind | None:
+    return next((known[id(base)] for base in bases_of(cls) if id(base) in known), None)
 
 
 def _usual_function(graphs: Iterable[Any]) -> str:
