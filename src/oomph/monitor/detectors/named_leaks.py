@@ -38,7 +38,7 @@ class _Growth(NamedTuple):
     """The memory that is still free, in bytes, or None if no limit is known."""
 
 
-@detector("memory-leak", every=5.0)
+@detector("memory-leak", every=2.0)
 def named_leak(window: Window) -> Iterator[Finding]:
     """A leak whose cause is known, because the same things have grown in several consecutive censuses.
 

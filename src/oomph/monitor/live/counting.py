@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress
 from types import ModuleType
 from typing import Any
 
@@ -26,9 +27,9 @@ _GROWN_BYTES = 16 << 20
 """The growth since the last census that is worth another one."""
 _SETTLED_SECONDS = 5.0
 """The time, in seconds, after the first step: until then, memory grows because training starts."""
-_LEAST_SECONDS, _COST = 3.0, 200
+_LEAST_SECONDS, _COST = 1.5, 200
 """The minimum time between two censuses, in seconds, and as a multiple of the CPU time that one takes (0.5 %)."""
-_FIRST, _FIRST_COST = 8, 20
+_FIRST, _FIRST_COST = 8, 10
 """The number of censuses that may follow sooner, so that a fast leak is named in time, and the multiple for these."""
 _WALK_SECONDS = 0.25
 _MOST_TYPES = 6
@@ -129,34 +130,26 @@ def _source(path: str) -> str:
 
 def _populations(modules: Mapping[str, ModuleType]) -> Iterator[Holding]:
     """Count the living objects of the kinds that leaks consist of, and of the script's own types."""
-    objects = _of_plain_metaclasses(gc.get_objects())
+    objects = gc.get_objects()
+    types = list(map(type, objects))
+    classes = dict(zip(map(id, types), types, strict=True))  # hashing a class may run the code of its metaclass
     known = _known_classes()
     counts: Counter[Kind] = Counter()
     own: Counter[str] = Counter()
     graphs = set()
-    for cls, count in Counter(map(type, objects)).items():
+    for number, count in Counter(map(id, types)).items():
+        cls = classes[number]
         kind = _kind_of(cls, known)
         if kind is not None:
             counts[kind] += count
         elif module_of(cls) in modules and is_name(name_of(cls)):
             own[name_of(cls)] += count
         if kind == "graph":
-            graphs.add(cls)
-    usual = _usual_function(each for each in objects if type(each) in graphs)
+            graphs.add(number)
+    usual = _usual_function(compress(objects, map(graphs.__contains__, map(id, types))))
     for kind, count in counts.items():
         yield Holding(kind, usual if kind == "graph" else kind, count)
     yield from (Holding("object", name, count) for name, count in own.most_common(_MOST_TYPES))
-
-
-def _of_plain_metaclasses(objects: list[Any]) -> list[Any]:
-    """Leave out objects of classes that run the script's code when they are compared, or put into a dict."""
-    own = {id(each) for each in set(map(type, map(type, objects))) if not _is_compared_as_type(each)}
-    return [each for each in objects if id(type(type(each))) not in own] if own else objects
-
-
-def _is_compared_as_type(metaclass: type) -> bool:
-    names = (name for base in bases_of(metaclass) if base not in (type, object) for name in vars(base))
-    return not {"__hash__", "__eq__"}.intersection(names)
 
 
 def _known_classes() -> dict[int, Kind]:
