@@ -43,8 +43,8 @@ class NumberArray(Kind):
         return ("large", *described, *(["F"] if in_columns else []))
 
     def array(self, thing: Any) -> Any:
-        """Return a copy of the array's values."""
-        return np.array(thing)
+        """Return the array itself."""
+        return thing
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         array = numbers(decode(content, thing))
@@ -94,7 +94,7 @@ class Variable(Kind):
 
     def array(self, thing: Any) -> Any:
         """Return a copy of the variable's value."""
-        return np.array(tensorflow_variable(thing).numpy())
+        return np.asarray(tensorflow_variable(thing).numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         array = numbers(decode(content))
@@ -115,14 +115,13 @@ class Tensor(Kind):
     arrays = True
 
     def content(self, thing: Any, encode: Encode) -> Value:
-        array = thing.numpy()
         if thing.dtype == tf.string:
-            return array_as_value(np.asarray(array, dtype=object))
-        return NumberArray().content(np.asarray(array), encode)
+            return array_as_value(np.asarray(thing.numpy(), dtype=object))
+        return NumberArray().content(self.array(thing), encode)
 
     def array(self, thing: Any) -> Any:
-        """Return a copy of the tensor's value."""
-        return np.array(thing.numpy())
+        """Return the tensor's value, which shares its memory if that is the host's."""
+        return np.asarray(thing)
 
     def build(self, content: Value, decode: Decode) -> Any:
         return tf.constant(numbers(decode(content)) if content[0] == "large" else value_as_array(content))

@@ -166,7 +166,7 @@ class RandomGenerator(Kind):
 
     def array(self, thing: Any) -> Any:
         """Return a copy of the generator's state."""
-        return np.array(thing.state.numpy())
+        return np.asarray(thing.state.numpy())
 
     def give_back(self, thing: Any, content: Value, decode: Decode) -> None:
         Variable().give_back(thing.state, content, decode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import GeneratorType
 from typing import Any
 
@@ -110,9 +110,13 @@ class Changes:
     changed: dict[str, Value] = field(default_factory=dict)
     new: dict[str, tuple[str, Value]] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
-    """The bytes of large contents as uint8 [N], keyed by the object's name."""
+    """The bytes of large contents as uint8 [N], keyed by the object's name. They may be the script's own memory."""
     lost: list[Reason] = field(default_factory=list)
     """The reasons that some changed state cannot be restored."""
+
+    def detached(self) -> Changes:
+        """Return the changes with copies of the arrays, which the script cannot change."""
+        return replace(self, arrays={key: array.copy() for key, array in self.arrays.items()})
 
     def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
         """Return the changes as JSON, without the arrays; long byte strings are collected in `apart` if given."""
@@ -142,7 +146,7 @@ def lost_object(key: str, what: str, trouble: str = "") -> Reason:
 
 
 def changes_between(before: Picture, now: Picture) -> Changes:
-    """Return the differences between two pictures, with copies of the changed arrays."""
+    """Return the differences between two pictures, with the memory of the changed arrays."""
     found = Changes()
     for key, content in now.contents.items():
         node = now.graph.nodes[key]
@@ -156,7 +160,7 @@ def changes_between(before: Picture, now: Picture) -> Changes:
             found.lost += [lost_object(key, name) for name in sorted(unknown)]
     _leave_out_what_nobody_needs(found)
     _leave_out_secrets(found, before, now)
-    _copy_arrays(found, now)
+    _add_arrays(found, now)
     if now.unseen and (now.graph.rest is None or now.graph.rest != before.graph.rest):
         found.lost += [because("object-unseen", where=key) for key in dict.fromkeys(now.unseen)]
     found.lost += [lost_object(key, str(kind)) for key, (tag, kind) in found.new.items() if tag == LOST]
@@ -192,8 +196,8 @@ def _has_secret_items(content: Value, node: Node) -> bool:
     return is_of_texts and any(map(holds_known_secret, texts_in(node.thing)))
 
 
-def _copy_arrays(found: Changes, now: Picture) -> None:
-    """Copy the changed arrays, up to a checkpoint's size limit; the others are lost."""
+def _add_arrays(found: Changes, now: Picture) -> None:
+    """Add the changed arrays, up to a checkpoint's size limit; the others are lost."""
     room = _MOST_BYTES
     for key in [*found.changed, *(key for key, (tag, _) in found.new.items() if tag != LOST)]:
         content = now.contents[key]
@@ -223,7 +227,7 @@ def is_large(content: Value) -> bool:
 
 
 def bytes_of(node: Node) -> Any:
-    """Return a copy of an object's large content as uint8 [N]."""
+    """Return an object's large content as uint8 [N], which shares the object's memory if that is possible."""
     array = np.ascontiguousarray(node.kind.array(node.thing))  # type: ignore[attr-defined]
     return array.reshape(-1).view(np.uint8)
 

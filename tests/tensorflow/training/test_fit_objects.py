@@ -52,7 +52,7 @@ def through(changes):
     """Return the changes as restored from a checkpoint."""
     meta, saved = as_saved(changes, "object/")
     document = json.loads(json.dumps(meta, allow_nan=False))
-    arrays = {array.name.removeprefix("object/"): array.value for array in saved}
+    arrays = {array.name.removeprefix("object/"): array.value.copy() for array in saved}
     assert all(array.dtype == np.uint8 for array in arrays.values())
     return from_meta(document, arrays)
 
@@ -278,6 +278,42 @@ def test_examined_user_objects_are_not_kept_alive(make):
 def test_a_malformed_state_document_raises_an_error(document):
     with pytest.raises((ValueError, KeyError), match=r".+"):
         from_meta(document, {})
+
+
+def test_a_checkpoint_shares_the_memory_of_arrays_and_tensors_until_it_is_detached(make):
+    _, callback, objects = fit(make)
+    callback.kept = []
+    objects.begin(False)
+    callback.kept.append(tf.ones((200, 100)))
+    callback.count()
+    _, saved = as_saved(objects.changed(), "object/")
+    memory = [np.asarray(callback.kept[0]), callback.table]
+    for array in saved:
+        assert array.is_shared and any(np.shares_memory(array.value, each) for each in memory)
+        assert not any(np.shares_memory(array.detached().value, each) for each in memory)
+    before = [array.detached().value for array in saved]
+    callback.count()
+    assert sorted(np.array_equal(array.value, was) for array, was in zip(saved, before, strict=True)) == [False, True]
+
+
+def test_arrays_behind_the_data_are_copied_since_they_are_written_later(make):
+    class Rows(keras.utils.PyDataset):
+        def __init__(self):
+            super().__init__()
+            self.rows = np.zeros((200, 100))
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, n):
+            return self.rows[:4, :4], np.zeros((4, 2))
+
+    rows = Rows()
+    _, _, objects = fit(make, x=rows, y=None)
+    objects.begin(False)
+    rows.rows[:] = 1
+    (array,) = objects.data_changed().arrays.values()
+    assert not np.shares_memory(array, rows.rows)
 
 
 def test_arrays_are_numbered_in_the_order_of_their_names():

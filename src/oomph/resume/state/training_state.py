@@ -7,7 +7,7 @@ import random
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -38,16 +38,22 @@ class NotFiniteError(CheckpointError):
 
 @dataclass(frozen=True)
 class Array:
-    """An array to be written to a checkpoint. Nothing else refers to its memory."""
+    """An array to be written to a checkpoint."""
 
     name: str
     dtype: str
     value: Any
+    is_shared: bool = False
+    """True if its memory may be the script's own, which changes once training continues."""
 
     @property
     def nbytes(self) -> int:
         """The array's size in bytes."""
         return int(self.value.nbytes)
+
+    def detached(self) -> Array:
+        """Return the array with memory that only it uses."""
+        return replace(self, value=self.value.copy(), is_shared=False) if self.is_shared else self
 
 
 def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:

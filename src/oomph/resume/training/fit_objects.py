@@ -79,8 +79,8 @@ class FitObjects:
         return changes_between(self.at_entry, self._picture(self._at_begin))
 
     def data_changed(self) -> Changes:
-        """Return the changes to the objects behind the data since training started."""
-        return changes_between(self._at_begin, self._picture(self._at_begin, self._data))
+        """Return the changes to the objects behind the data since training started, with copies of arrays."""
+        return changes_between(self._at_begin, self._picture(self._at_begin, self._data)).detached()
 
     def fingerprints(self) -> dict[str, Any]:
         """Compute a short fingerprint of each data argument, leaving out any whose inspection ran out of time."""
@@ -176,7 +176,7 @@ class FitObjects:
         for key, node in picture.graph.nodes.items():
             content = picture.contents[key]
             if is_large(content) and node.kind.in_place and _is_kept(content):
-                yield key, bytes_of(node)
+                yield key, bytes_of(node).copy()
 
 
 def _is_kept(content: Any) -> bool:
@@ -199,8 +199,8 @@ def as_saved(changes: Changes, under: str) -> tuple[dict[str, Any], list[Array]]
     apart: list[bytes] = []
     names = sorted(changes.arrays)
     meta = changes.to_json(apart) | {"arrays": names, "apart": len(apart)}
-    parts = [changes.arrays[key] for key in names] + [np.frombuffer(each, np.uint8) for each in apart]
-    return meta, [Array(f"{under}{number}", "uint8", part) for number, part in enumerate(parts)]
+    parts = [(changes.arrays[key], True) for key in names] + [(np.frombuffer(each, np.uint8), False) for each in apart]
+    return meta, [Array(f"{under}{number}", "uint8", *part) for number, part in enumerate(parts)]
 
 
 def from_meta(document: Any, arrays: Mapping[str, Any]) -> Changes:

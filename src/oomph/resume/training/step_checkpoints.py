@@ -170,26 +170,26 @@ class StepCheckpoints(ABC):
         """Write the captured state and the variables immediately, or in the background if that pays off.
 
         Args:
-            taken: the JSON part and the arrays.
+            taken: the JSON part and the arrays, which may share the script's memory.
             finite: the names of the variables that must be finite.
             snapshot: called once training may continue; returns the position at which the state was captured.
         """
         meta, own = taken
-        if not self._pays_in_background(named):
+        if not self._pays_in_background(named, own):
             saved = draft.complete(meta, _writer(lambda: training_state.values_of(named), own, finite))
             found = snapshot()
             self._stall, self._write = found.seconds, 0.0
             self._measured(found.seconds)
             self._note_saved(saved, found)
             return
-        values = list(training_state.values_of(named))
+        values, own = list(training_state.values_of(named)), [array.detached() for array in own]
         self._snapshot = snapshot()
         self._stall = self._snapshot.seconds
         self._measured(self._stall)
         self._fits.background.start(partial(draft.complete, meta, _writer(lambda: values, own, finite)))
 
-    def _pays_in_background(self, named: training_state.Named) -> bool:
-        size = sum(slot.nbytes for _, slot in named)
+    def _pays_in_background(self, named: training_state.Named, own: Sequence[Array]) -> bool:
+        size = sum(slot.nbytes for _, slot in named) + sum(array.nbytes for array in own)
         room = available_bytes()
         if room is not None and size > room * _SHARE_OF_MEMORY:
             return False
