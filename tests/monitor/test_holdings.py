@@ -170,10 +170,9 @@ class Clock:
 
 @pytest.fixture
 def memory(monkeypatch):
-    """Set the resident memory of this process, in MiB. Censuses count as free, whatever else this process holds."""
+    """Set the resident memory of this process, in MiB. Censuses cost no time, whatever else this process holds."""
     held = [1000.0]
     monkeypatch.setattr(counting, "_COST", 0)
-    monkeypatch.setattr(counting, "_FIRST_COST", 0)
     monkeypatch.setattr(counting, "resident_bytes", lambda: held[0] * MIB)
     return held
 
@@ -203,19 +202,39 @@ def test_object_that_cannot_be_counted_ends_the_counting_only(memory, monkeypatc
     assert taken == [None] * 60
 
 
-def test_later_censuses_are_rarer_the_more_they_cost(memory, monkeypatch):
-    clock, spent = Clock(), [0.0]
-    monkeypatch.setattr(counting, "_FIRST", 0)
-    monkeypatch.setattr(counting, "_COST", 200)
-    monkeypatch.setattr(counting.time, "thread_time", lambda: spent[0])
-    monkeypatch.setattr(Counting, "_holdings", lambda self: spent.__setitem__(0, spent[0] + 0.25) or ())
-    counted = Counting(clock)
-    taken = []
-    for second in range(300):
-        clock.now, memory[0] = float(second), memory[0] + 20
-        if counted.census(second, 1, None) is not None:
-            taken.append(second)
-    assert [after - before for before, after in itertools.pairwise(taken)] == [50] * 5
+@pytest.fixture
+def times(memory, monkeypatch):
+    """Return the seconds at which censuses are taken, each costing half a second, while 20 MiB are added a second."""
+
+    def taken_at(free_mib: float, seconds: int = 500, tensor_limit: float | None = None) -> list[int]:
+        clock, spent, taken = Clock(), [0.0], []
+        monkeypatch.setattr(counting, "_COST", 200)
+        monkeypatch.setattr(counting, "available_bytes", lambda: free_mib * MIB)
+        monkeypatch.setattr(Counting, "_holdings", lambda self: spent.__setitem__(0, spent[0] + 0.5) or ())
+        counted = Counting(clock, lambda: spent[0])
+        for second in range(seconds):
+            clock.now, memory[0] = float(second), memory[0] + 20
+            held = None if tensor_limit is None else second * 20.0 * MIB
+            if counted.census(second, 1, held, tensor_limit) is not None:
+                taken.append(second)
+        return taken
+
+    return taken_at
+
+
+def test_censuses_take_half_a_percent_of_the_time(times):
+    assert [after - before for before, after in itertools.pairwise(times(1e6))] == [100] * 4
+
+
+@pytest.mark.parametrize(("free_mib", "tensor_limit"), [(1000, None), (1e6, 12_000 * MIB)])
+def test_censuses_follow_sooner_if_memory_will_soon_be_gone(times, free_mib, tensor_limit):
+    assert len(times(free_mib, 60, tensor_limit)) >= 5
+
+
+def test_censuses_that_follow_sooner_are_limited_too(times):
+    taken = times(100, 2000)
+    assert taken[4] <= 20
+    assert len(taken) * 0.5 <= 4 + 0.015 * 2000 + 1
 
 
 def test_growth_of_tensors_counts_too(memory):

@@ -60,9 +60,7 @@ def test_a_thread_writes_what_was_there_and_a_copy_takes_at_most_a_quarter_of_th
     kept, writer = np.zeros(6 * MB, np.uint8), Writer()
     draft = SimpleNamespace(complete=lambda meta, write: write(writer))
     own = [Array("object/0", "uint8", kept, is_shared=True)]
-    checkpoints._complete(
-        draft, ({}, own), [], frozenset(), lambda: StateSnapshot(Position(0, 0, 0, 0), 0.01, None)
-    )
+    checkpoints._complete(draft, ({}, own), [], frozenset(), lambda: StateSnapshot(Position(0, 0, 0, 0), 0.01, None))
     assert (begun != [], writer.written == {}) == (by_a_thread, by_a_thread)
     kept[:] = 1
     for write in begun:

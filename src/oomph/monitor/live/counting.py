@@ -1,7 +1,7 @@
 """Takes censuses of this process, but only while its memory grows, and so rarely that they cost little.
 
-A census walks all objects that Python tracks, which takes about a tenth of a second. It is taken between two steps,
-once memory has grown by a few megabytes since the last one.
+A census walks all objects that Python tracks. That takes half a second of a training whose objects are no longer in the
+processor's caches (measured). It is taken between two steps, once memory has grown by a few megabytes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from oomph.monitor.census import MOST_HOLDINGS, Census, Holding, Kind, is_name
 from oomph.monitor.code_limits import CodeLimits, limits_in
 from oomph.monitor.live.holdings import bases_of, module_of, name_of, user_modules
 from oomph.monitor.live.holdings import holdings as containers_of
+from oomph.process.available_memory import available_bytes
 from oomph.script.sources import own_files
 
 _GROWN_BYTES = 16 << 20
@@ -29,8 +30,12 @@ _SETTLED_SECONDS = 5.0
 """The time, in seconds, after the first step: until then, memory grows because training starts."""
 _LEAST_SECONDS, _COST = 1.5, 200
 """The minimum time between two censuses, in seconds, and as a multiple of the CPU time that one takes (0.5 %)."""
-_FIRST, _FIRST_COST = 8, 10
-"""The number of censuses that may follow sooner, so that a fast leak is named in time, and the multiple for these."""
+_URGENT_SHARE, _URGENT_COST = 0.02, 3
+"""The growth since the last census, as a share of the free memory, after which the next one may follow sooner, so that
+a fast leak is named in time, and the multiple of its CPU time after which it does."""
+_URGENT_SECONDS, _URGENT_OF_TIME = 4.0, 0.01
+"""The CPU time that may be spent on censuses that follow sooner: in seconds, plus a share of the time since the first
+step."""
 _WALK_SECONDS = 0.25
 _MOST_TYPES = 6
 """The number of the script's own types to report."""
@@ -56,44 +61,63 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Counting:
     """Decides when a census is due, and takes it."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._due = clock() + _SETTLED_SECONDS
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, cpu: Callable[[], float] = time.thread_time
+    ) -> None:
+        self._clock, self._cpu = clock, cpu
+        self._begun = clock()
+        self._next_look = self._due = self._begun + _SETTLED_SECONDS
+        self._urgently_due = self._due
+        self._spent = 0.0
+        """The CPU time of all censuses so far, in seconds."""
         self._floors: tuple[float, float] | None = None
         """The resident memory and the memory of tensors at the last census, or lower readings since."""
-        self._taken = 0
         self._limits: tuple[int, CodeLimits] = (-1, CodeLimits())
         """The number of the script's files, and the containers that they limit."""
 
-    def census(self, step: int, epoch: int, tensor_bytes: float | None) -> Census | None:
+    def census(
+        self, step: int, epoch: int, tensor_bytes: float | None, tensor_limit: float | None = None
+    ) -> Census | None:
         """Return a census if one is due and memory has grown.
 
         Args:
             step: the number of steps completed.
             epoch: the current epoch, counted from 1.
             tensor_bytes: the memory that TensorFlow's allocator has in use, if it reports that.
+            tensor_limit: the most memory that it can have in use, if there is a limit.
         """
         began = self._clock()
-        if began < self._due:
+        if began < self._next_look:
             return None
+        self._next_look = began + 1.0
         now = (resident_bytes(), tensor_bytes or 0.0)
-        self._due = began + 1.0
         if self._floors is None:
             self._floors = now
         self._floors = (min(now[0], self._floors[0]), min(now[1], self._floors[1]))
-        if all(value < floor + _GROWN_BYTES for value, floor in zip(now, self._floors, strict=True)):
+        if not self._is_due(began, now, tensor_limit):
             return None
-        self._floors, spent = now, time.thread_time()
+        self._floors, started = now, self._cpu()
         try:
             holdings = self._holdings()
         except Exception:  # the script's objects may be of any kind; the other measurements go on
-            self._due = math.inf
+            self._next_look = math.inf
             return None
-        found = Census(time.time(), os.getpid(), step, epoch, now[0], tensor_bytes, holdings)
-        self._taken += 1
-        multiple = _FIRST_COST if self._taken <= _FIRST else _COST
-        self._due = began + max(_LEAST_SECONDS, multiple * (time.thread_time() - spent))
-        return found
+        spent = self._cpu() - started
+        self._spent += spent
+        self._due = began + max(_LEAST_SECONDS, _COST * spent)
+        self._urgently_due = began + max(_LEAST_SECONDS, _URGENT_COST * spent)
+        return Census(time.time(), os.getpid(), step, epoch, now[0], tensor_bytes, holdings)
+
+    def _is_due(self, at: float, now: tuple[float, float], tensor_limit: float | None) -> bool:
+        grown = [value - floor for value, floor in zip(now, self._floors or now, strict=True)]
+        if max(grown) < _GROWN_BYTES or at < self._urgently_due:
+            return False
+        if at >= self._due:
+            return True
+        if self._spent >= _URGENT_SECONDS + _URGENT_OF_TIME * (at - self._begun):
+            return False
+        rooms = (available_bytes(), None if tensor_limit is None else tensor_limit - now[1])
+        return any(room is not None and value >= _URGENT_SHARE * room for value, room in zip(grown, rooms, strict=True))
 
     def _holdings(self) -> tuple[Holding, ...]:
         modules = user_modules()

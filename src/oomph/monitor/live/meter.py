@@ -179,7 +179,8 @@ class Meter:
     def _ask(self, micro_batch: int | None) -> None:
         memory = self._allocator().values()
         self._write({"micro_batch": micro_batch, **memory})
-        census = self._counting.census(self._steps, self._epoch, memory["allocator_in_use_bytes"])
+        held, limit = memory["allocator_in_use_bytes"], memory["allocator_limit_bytes"]
+        census = self._counting.census(self._steps, self._epoch, held, limit)
         if census is not None:
             self._board.write_census(census)
         found = None if self._model is None else self._looks.look(self._model.trainable_variables)
