@@ -1,6 +1,7 @@
 """Runs real scripts that leak, and healthy ones that look alike, under `oomph run` in a limited control group.
 
-    python benchmarks/real_leaks/run.py [--limit 1800] [--seconds 100] [--at-once 4] [--keep FOLDER] [NAME ...]
+    python benchmarks/real_leaks/run.py [--limit 1800] [--seconds 100] [--at-once 4] [--keep FOLDER]
+        [--scripts FOLDER] [NAME ...]
 
 It needs root and control groups of version 1. The first line of a leaking script says what grows, as kinds of
 `oomph.monitor.census`, and perhaps its owner. A leak is found in time if it is a warning before half of the memory is
@@ -60,8 +61,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=100.0)
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copy the samples of each script to it")
+    parser.add_argument("--scripts", type=Path, default=HERE, metavar="FOLDER", help="with folders leaking and healthy")
     args = parser.parse_args()
-    scripts = [path for kind in ("leaking", "healthy") for path in sorted((HERE / kind).glob("*.py"))]
+    scripts = [path for kind in ("leaking", "healthy") for path in sorted((args.scripts / kind).glob("*.py"))]
     chosen = [path for path in scripts if not args.names or path.stem in args.names]
     for begin in range(0, len(chosen), args.at_once):
         _batch(chosen[begin : begin + args.at_once], args.limit, args.seconds, args.keep)
