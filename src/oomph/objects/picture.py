@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from oomph.keras_bridge import fingerprints
 from oomph.objects import values
 from oomph.objects.admission import is_called, is_data
 from oomph.objects.kind import Kind
@@ -110,13 +111,43 @@ class Changes:
     changed: dict[str, Value] = field(default_factory=dict)
     new: dict[str, tuple[str, Value]] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
-    """The bytes of large contents as uint8 [N], keyed by the object's name. They may be the script's own memory."""
+    """The bytes of large contents as uint8 [N], keyed by the object's name. They may share the script's memory."""
     lost: list[Reason] = field(default_factory=list)
     """The reasons that some changed state cannot be restored."""
+    not_copied: frozenset[str] = frozenset()
+    """The names of arrays for whose copies `detached` had no room."""
 
-    def detached(self) -> Changes:
-        """Return the changes with copies of the arrays, which the script cannot change."""
-        return replace(self, arrays={key: array.copy() for key, array in self.arrays.items()})
+    def detached(self, before: Changes | None, room: float) -> Changes:
+        """Return the changes with copies of the arrays, which the script cannot change, as far as there is room.
+
+        The others share the script's memory: first those that have not changed since an earlier moment, then the
+        largest.
+
+        Args:
+            before: the changes at that moment, if there was one.
+            room: the maximum size of the copies, in bytes.
+        """
+        sizes = {key: array.nbytes for key, array in self.arrays.items()}
+        same = () if before is None else [key for key in sizes if self._content(key) == before._content(key)]
+        left, shared = sum(sizes.values()), set()
+        for key in [*same, *sorted(sizes.keys() - {*same}, key=lambda key: -sizes[key])]:
+            if left > room:
+                shared.add(key)
+                left -= sizes[key]
+        arrays = {key: array if key in shared else array.copy() for key, array in self.arrays.items()}
+        return replace(self, arrays=arrays, not_copied=frozenset(shared))
+
+    def without_altered(self) -> Changes:
+        """Return the changes without the arrays that were not copied and that the script has altered: they are lost."""
+        altered = [key for key in self.not_copied if not _is_of(self.arrays[key], self._content(key))]
+        return replace(
+            self,
+            arrays={key: array for key, array in self.arrays.items() if key not in altered},
+            lost=[*self.lost, *(lost_object(key, _too_large(self.arrays[key].nbytes), TOO_LARGE) for key in altered)],
+        )
+
+    def _content(self, key: str) -> Value:
+        return self.changed[key] if key in self.changed else self.new.get(key, ("", None))[1]
 
     def to_json(self, apart: list[bytes] | None = None) -> dict[str, Any]:
         """Return the changes as JSON, without the arrays; long byte strings are collected in `apart` if given."""
@@ -209,10 +240,22 @@ def _add_arrays(found: Changes, now: Picture) -> None:
             found.lost.append(lost_object(key, f"an array of {content[2]}", RECORDS))
             continue
         if size > room:
-            found.lost.append(lost_object(key, f"{size / 1e9:.1f} GB, too large to be kept", TOO_LARGE))
+            found.lost.append(lost_object(key, _too_large(size), TOO_LARGE))
             continue
         room -= size
         found.arrays[key] = bytes_of(now.graph.nodes[key])
+
+
+def _too_large(size: int) -> str:
+    return f"{size / 1e9:.1f} GB, too large to be kept"
+
+
+def _is_of(array: Any, content: Value) -> bool:
+    """True if bytes from `bytes_of` still are those of this large content."""
+    _, fingerprint, dtype, shape, *order = content
+    if order:
+        return True  # an array in columns is always copied
+    return bool(fingerprints.of_array(array.view(values.dtype_of(dtype)).reshape(shape)) == fingerprint)
 
 
 def size_of(content: Value) -> int:

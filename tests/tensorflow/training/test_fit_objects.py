@@ -297,24 +297,59 @@ def test_a_checkpoint_shares_the_memory_of_arrays_and_tensors_until_it_is_detach
     assert sorted(np.array_equal(array.value, was) for array, was in zip(saved, before, strict=True)) == [False, True]
 
 
-def test_arrays_behind_the_data_are_copied_since_they_are_written_later(make):
-    class Rows(keras.utils.PyDataset):
-        def __init__(self):
-            super().__init__()
-            self.rows = np.zeros((200, 100))
+class Rows(keras.utils.PyDataset):
+    """Data with two arrays, of 160 and 80 kB."""
 
-        def __len__(self):
-            return 3
+    def __init__(self):
+        super().__init__()
+        self.rows, self.more = np.zeros((200, 100)), np.zeros((100, 100))
 
-        def __getitem__(self, n):
-            return self.rows[:4, :4], np.zeros((4, 2))
+    def __len__(self):
+        return 3
 
+    def __getitem__(self, n):
+        return self.rows[:4, :4], np.zeros((4, 2))
+
+
+@pytest.mark.parametrize(
+    ("free", "copied"), [(None, {"rows", "more"}), (10**9, {"rows", "more"}), (10**6, {"more"}), (0, set())]
+)
+def test_arrays_behind_the_data_are_copied_if_there_is_memory(make, monkeypatch, free, copied):
     rows = Rows()
     _, _, objects = fit(make, x=rows, y=None)
     objects.begin(False)
-    rows.rows[:] = 1
-    (array,) = objects.data_changed().arrays.values()
-    assert not np.shares_memory(array, rows.rows)
+    rows.rows[:], rows.more[:] = 1, 2
+    monkeypatch.setattr(fit_objects, "available_bytes", lambda: free)
+    arrays = objects.data_changed().arrays
+    found = {name for name in ("rows", "more") if not np.shares_memory(arrays[f"data x.{name}"], getattr(rows, name))}
+    assert found == copied
+
+
+def test_arrays_that_stay_the_same_are_the_first_that_are_not_copied(make, monkeypatch):
+    rows = Rows()
+    _, _, objects = fit(make, x=rows, y=None)
+    objects.begin(False)
+    rows.rows[:], rows.more[:] = 1, 2
+    earlier = objects.data_changed()
+    rows.rows[:] = 3
+    monkeypatch.setattr(fit_objects, "available_bytes", lambda: 2 * 10**6)
+    later = objects.data_changed(earlier)
+    assert later.not_copied == {"data x.more"}
+    assert not np.shares_memory(later.arrays["data x.rows"], rows.rows)
+
+
+def test_an_array_that_is_altered_before_it_is_saved_is_lost(make, monkeypatch):
+    rows = Rows()
+    _, _, objects = fit(make, x=rows, y=None)
+    objects.begin(False)
+    rows.rows[:], rows.more[:] = 1, 2
+    monkeypatch.setattr(fit_objects, "available_bytes", lambda: 0)
+    moment = objects.data_changed()
+    assert moment.without_altered() == moment
+    rows.rows[7, 7] = 5
+    saved = moment.without_altered()
+    assert list(saved.arrays) == ["data x.more"]
+    assert [str(reason.value("where")) for reason in saved.lost] == ["data x.rows"]
 
 
 def test_arrays_are_numbered_in_the_order_of_their_names():

@@ -115,7 +115,8 @@ class DataPosition:
         if self._telling is not None:
             self._data_before = self._objects.data_now().let_go()
         first = self.iterators_made == 0
-        self.moment = Moment(training_state.random_state(), None if first else self._objects.data_changed())
+        before = None if self.moment is None else self.moment.objects
+        self.moment = Moment(training_state.random_state(), None if first else self._objects.data_changed(before))
 
     def pass_over(
         self,
@@ -173,7 +174,7 @@ class DataPosition:
             return None, []
         if moment.objects is None:
             return {"random": moment.random, "objects": None}, []
-        objects, arrays = as_saved(moment.objects, "data/")
+        objects, arrays = as_saved(moment.objects.without_altered(), "data/")
         return {"random": moment.random, "objects": objects}, arrays
 
     def save(self, draft: Draft, between_saves: float) -> None:

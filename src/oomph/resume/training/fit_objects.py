@@ -18,6 +18,7 @@ from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.objects.restoration import Restoration
+from oomph.process.available_memory import available_bytes
 from oomph.protocol.reasons import Reason
 from oomph.resume.state.training_state import Array
 from oomph.resume.training.call_place import plain
@@ -26,6 +27,8 @@ _DATA = ("x", "y", "sample_weight", "class_weight")
 _VALIDATION = ("validation_data",)
 _SECONDS = 1.0
 _MOST_SETTINGS = 300
+_COPIED_BYTES, _COPIED_SHARE = 1 << 30, 0.1
+"""The maximum size of the copies of the arrays behind the data: in bytes, and as a share of the free memory."""
 _KEPT_BYTES = 16 << 20
 """Arrays of up to this many bytes are copied when a fit starts: callbacks may change them before it resumes."""
 
@@ -78,9 +81,16 @@ class FitObjects:
         """Return the objects' changes since `fit` was called."""
         return changes_between(self.at_entry, self._picture(self._at_begin))
 
-    def data_changed(self) -> Changes:
-        """Return the changes to the objects behind the data since training started, with copies of arrays."""
-        return changes_between(self._at_begin, self._picture(self._at_begin, self._data)).detached()
+    def data_changed(self, before: Changes | None = None) -> Changes:
+        """Return the changes to the objects behind the data since training started.
+
+        Args:
+            before: the changes at an earlier moment. Arrays that are still the same are not copied if copies of all
+                would take much of the free memory.
+        """
+        changes = changes_between(self._at_begin, self._picture(self._at_begin, self._data))
+        free = available_bytes()
+        return changes.detached(before, _COPIED_BYTES if free is None else min(_COPIED_BYTES, _COPIED_SHARE * free))
 
     def fingerprints(self) -> dict[str, Any]:
         """Compute a short fingerprint of each data argument, leaving out any whose inspection ran out of time."""
