@@ -62,6 +62,29 @@ def test_objects_are_named_by_what_holds_the_others(kinds, what):
     assert (cause.kind, cause.what) == ("counted", what)
 
 
+@pytest.mark.parametrize(
+    ("beside", "kept"),
+    [
+        (Holding("list", "histories", 5, 5000, "History"), "; the list histories has grown with them"),
+        (Holding("list", "scores", 5, 280, "float"), ""),
+        (Holding("dict", "by_fold", 5, 0, ""), ""),
+    ],
+)
+def test_container_that_keeps_counted_objects_is_named(beside, kept):
+    cause = named(Holding("model", "model", 10), beside, each=1)
+    assert (cause.kind, cause.text) == ("counted", f"15 models are alive{kept}")
+
+
+def test_container_that_grows_much_faster_than_the_counted_objects_does_not_keep_them():
+    seen = [
+        replace(census, holdings=(*census.holdings, Holding("list", "lines", 1000 * place, 9, "Line")))
+        for place, census in enumerate(censuses(Holding("model", "model", 10), each=1))
+    ]
+    found = cause_of(seen)
+    assert found is not None
+    assert found.text == "15 models are alive"
+
+
 def test_each_kind_has_its_own_remedy():
     kinds = ["figure", "model", "tape", "iterator", "graph", "writer", "thread"]
     remedies = {named(Holding(kind, kind, 10)).remedy for kind in kinds}

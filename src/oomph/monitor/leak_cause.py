@@ -22,6 +22,10 @@ _COUNTED = ("figure", "model", "tape", "writer", "thread", "dataset", "iterator"
 _LEAST_COUNT = 4
 _LEAST_OBJECTS = 64
 _SMALL_ITEM, _LARGE_ITEM = 1 << 10, 16 << 10
+_KEEPING = ("list", "dict", "set", "deque", "queue", "cache")
+_PLAIN = ("", "int", "float", "bool", "str", "bytes", "NoneType", "float32", "float64", "int64")
+_FEWEST_KEPT, _MOST_KEPT = 0.25, 1.5
+"""The minimum and maximum number of items that a container gains with each new counted object that it keeps."""
 _CHILD_SHARE = 0.6
 _LEAST_CHILDREN = 4
 _LEAST_CENSUSES = 4
@@ -105,7 +109,7 @@ def cause_of(censuses: Sequence[Census], processes: Sequence[ProcessGrowth] = ()
     rising = list(_all_rising(censuses))
     named = _main_container(rising, _MAINLY) or _counted(rising) or _main_container(rising, _PARTLY) or _objects(rising)
     if named is not None:
-        return _cause(named)
+        return _cause(named, _kept_in(named, rising))
     return _UNSEEN if len(censuses) >= _LEAST_CENSUSES else None
 
 
@@ -158,6 +162,18 @@ def _objects(rising: Sequence[_Rising]) -> _Rising | None:
     return max(found, key=lambda each: (each.last.kind == "object", each.count), default=None)
 
 
+def _kept_in(counted: _Rising, rising: Sequence[_Rising]) -> Holding | None:
+    """Return the container that most likely keeps counted objects: it holds objects, and as many have been added."""
+    if counted.last.kind not in _COUNTED:
+        return None
+    found = [
+        each for each in rising
+        if each.last.kind in _KEEPING and each.last.items not in _PLAIN
+        and _FEWEST_KEPT <= each.count / counted.count <= _MOST_KEPT
+    ]  # fmt: skip
+    return min(found, key=lambda each: abs(each.count - counted.count)).last if found else None
+
+
 def _resident(rising: _Rising) -> float:
     return rising.end.resident_bytes - rising.begin.resident_bytes
 
@@ -169,8 +185,9 @@ def _tensors(rising: _Rising) -> float:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _cause(rising: _Rising) -> LeakCause:
+def _cause(rising: _Rising, kept_in: Holding | None) -> LeakCause:
     last = rising.last
+    keeping = f"; {_NOUNS[kept_in.kind]} {kept_in.name} has grown with them" if kept_in is not None else ""
     kind: CauseKind = "counted" if last.kind in _COUNTED else "container"
     if last.limit is not None or (last.is_bounded and not _is_beyond_first_epoch(rising)):
         kind = "buffer"
@@ -178,7 +195,7 @@ def _cause(rising: _Rising) -> LeakCause:
         kind,
         last.kind,
         last.name,
-        _in_words(last),
+        f"{_in_words(last)}{keeping}",
         _remedy(last),
         rising.begin.time,
         rising.end.time,
