@@ -72,6 +72,20 @@ def test_arrays_queues_caches_and_limits_are_recognised(script):
     assert found["users_script.ring"].is_bounded
 
 
+def test_what_several_items_refer_to_is_not_part_of_their_size(script):
+    found = script(
+        "class Result:\n"
+        "    def __init__(self, model, own): self.model, self.own = model, own\n"
+        "class Model: pass\n"
+        "model = Model()\n"
+        "model.weights = np.ones(1 << 20)\n"
+        "results = [Result(model, np.ones(1 << 17)) for _ in range(8)]\n"
+        "again = [model] * 8\n"
+    )
+    assert 8 * MIB <= found["users_script.results"].bytes < 9 * MIB
+    assert found["users_script.again"].bytes == 0
+
+
 def test_closures_defaults_and_caches_are_followed():
     module = types.ModuleType("users_script")
     module.__file__ = "/home/me/users_script.py"
@@ -83,7 +97,7 @@ def test_closures_defaults_and_caches_are_followed():
         "inner = outer()\n"
         "def note(x, kept=[1] * 33): return kept\n"
         "@functools.lru_cache(maxsize=None)\n"
-        "def loaded(number): return b'x' * 1000\n"
+        "def loaded(number): return bytes(1000 + number)\n"
         "for number in range(20): loaded(number)\n"
     )
     exec(compile(code, module.__file__, "exec"), module.__dict__)

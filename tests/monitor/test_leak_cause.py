@@ -111,6 +111,27 @@ def test_limited_containers_are_buffers():
     assert named(replace(OUTPUTS, is_bounded=True)).kind == "buffer"
 
 
+def test_container_that_levels_off_is_a_buffer():
+    seen = [
+        replace(census, holdings=(Holding("dict", "contexts", count, count << 20, "ndarray"),))
+        for census, count in zip(censuses(number=8), (100, 160, 200, 225, 240, 250, 257, 262), strict=True)
+    ]
+    found = cause_of(seen)
+    assert found is not None
+    assert (found.kind, found.name) == ("buffer", "contexts")
+
+
+def test_container_that_takes_over_the_items_of_another_is_a_buffer_with_an_end():
+    pool = Holding("list", "unlabelled", 500, 0, "int")
+    seen = [
+        replace(census, holdings=(*census.holdings, replace(pool, count=500 - 20 * place)))
+        for place, census in enumerate(censuses(OUTPUTS))
+    ]
+    found = cause_of(seen)
+    assert found is not None
+    assert (found.kind, found.name, found.still_to_come) == ("buffer", "Recorder.outputs", 400 * MIB)
+
+
 @pytest.mark.parametrize("kind", ["dict", "cache"])
 def test_cache_that_still_grows_two_epochs_later_is_not_a_buffer(kind):
     cached = censuses(replace(OUTPUTS, kind=kind, is_bounded=True))

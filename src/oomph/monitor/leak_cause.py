@@ -26,9 +26,13 @@ _KEEPING = ("list", "dict", "set", "deque", "queue", "cache")
 _PLAIN = ("", "int", "float", "bool", "str", "bytes", "NoneType", "float32", "float64", "int64")
 _FEWEST_KEPT, _MOST_KEPT = 0.25, 1.5
 """The minimum and maximum number of items that a container gains with each new counted object that it keeps."""
+_LEVELLING = 0.5
+"""The maximum ratio of late to early growth, per step, of a container that is levelling off."""
+_FEWEST_MOVED, _MOST_MOVED = 0.7, 1.4
+"""The number of items that a container loses for each one that another gains, if they move from one to the other."""
 _CHILD_SHARE = 0.6
 _LEAST_CHILDREN = 4
-_LEAST_CENSUSES = 4
+_LEAST_CENSUSES = 6
 """The number of censuses that suffice to say that nothing in Python grows."""
 
 CauseKind = Literal["counted", "container", "buffer", "child", "unknown"]
@@ -81,6 +85,10 @@ class _Rising:
     last: Holding
     begin: Census
     end: Census
+    is_levelling_off: bool
+    """True if it grew much less per step of late than at first, as a vocabulary does once most words were seen."""
+    moved_from: Holding | None
+    """A container that has lost as many items, as a pool of samples does that are labelled one after another."""
 
     @property
     def bytes(self) -> int:
@@ -127,7 +135,10 @@ def _all_rising(censuses: Sequence[Census]) -> Iterator[_Rising]:
         seen = [each[key] for each in by_key[first:]]
         rises = sum(_rose(*pair) for pair in pairwise(seen))
         if rises >= _RISES and rises >= _STEADY * (len(seen) - 1) and _rose(seen[-3], seen[-1]):
-            yield _Rising(seen[0], seen[-1], censuses[first], censuses[-1])
+            begin, end = censuses[first], censuses[-1]
+            levels = _is_levelling_off(seen, [each.step for each in censuses[first:]])
+            moved = _moved_from(seen[-1].count - seen[0].count, begin, end)
+            yield _Rising(seen[0], seen[-1], begin, end, levels, moved)
 
 
 def _key(holding: Holding) -> tuple[str, str]:
@@ -140,6 +151,22 @@ def _fell(before: Holding, after: Holding) -> bool:
 
 def _rose(before: Holding, after: Holding) -> bool:
     return after.count > before.count or after.bytes > before.bytes * _BYTES_RISE
+
+
+def _is_levelling_off(seen: Sequence[Holding], steps: Sequence[int]) -> bool:
+    middle = min(range(1, len(seen) - 1), key=lambda place: abs(2 * steps[place] - steps[0] - steps[-1]))
+    early, late = ((seen[middle], seen[0]), (seen[-1], seen[middle]))
+    passed = steps[middle] - steps[0], steps[-1] - steps[middle]
+    if min(passed) <= 0:
+        return False
+    measure = [each.bytes if seen[-1].bytes > seen[0].bytes else each.count for each in (*early, *late)]
+    return (measure[2] - measure[3]) / passed[1] < _LEVELLING * (measure[0] - measure[1]) / passed[0]
+
+
+def _moved_from(added: int, begin: Census, end: Census) -> Holding | None:
+    left = {_key(each): each for each in end.holdings if each.kind in _KEEPING}
+    lost = ((left[_key(each)], each.count - left[_key(each)].count) for each in begin.holdings if _key(each) in left)
+    return next((each for each, count in lost if added > 0 and _FEWEST_MOVED <= count / added <= _MOST_MOVED), None)
 
 
 def _main_container(rising: Sequence[_Rising], share: float) -> _Rising | None:
@@ -189,7 +216,8 @@ def _cause(rising: _Rising, kept_in: Holding | None) -> LeakCause:
     last = rising.last
     keeping = f"; {_NOUNS[kept_in.kind]} {kept_in.name} has grown with them" if kept_in is not None else ""
     kind: CauseKind = "counted" if last.kind in _COUNTED else "container"
-    if last.limit is not None or (last.is_bounded and not _is_beyond_first_epoch(rising)):
+    is_buffer = last.limit is not None or (last.is_bounded and not _is_beyond_first_epoch(rising))
+    if is_buffer or (kind == "container" and (rising.is_levelling_off or rising.moved_from is not None)):
         kind = "buffer"
     return LeakCause(
         kind,
@@ -201,8 +229,15 @@ def _cause(rising: _Rising, kept_in: Holding | None) -> LeakCause:
         rising.end.time,
         _resident(rising),
         _tensors(rising),
-        None if last.limit is None else last.bytes / max(last.count, 1) * max(last.limit - last.count, 0),
+        _still_to_come(rising),
     )
+
+
+def _still_to_come(rising: _Rising) -> float | None:
+    last, each = rising.last, rising.last.bytes / max(rising.last.count, 1)
+    if last.limit is not None:
+        return each * max(last.limit - last.count, 0)
+    return None if rising.moved_from is None else each * rising.moved_from.count
 
 
 def _is_beyond_first_epoch(rising: _Rising) -> bool:

@@ -21,7 +21,7 @@ TENSORS, HOST = "TensorFlow's memory", "host memory"
 _SHARES = {"counted": 0.15, "container": 0.2, "child": 0.3}
 """The minimum share of the free memory that growth of each kind must have taken."""
 _LEAST_BYTES = 32 << 20
-_FEW_CENSUSES, _ENOUGH_ROOM = 5, 0.5
+_FEW_CENSUSES, _ENOUGH_ROOM = 6, 0.5
 """The number of censuses after which what grows is known, if it can be, and the minimum share of the machine's memory
 that must be free to wait for them."""
 _SPIKE_SECONDS = 10.0

@@ -10,10 +10,10 @@ import functools
 import gc
 import sys
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import CO_OPTIMIZED
-from itertools import islice
+from itertools import chain, islice
 from types import FrameType, FunctionType, GeneratorType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -29,10 +29,13 @@ _LIBRARY_ROOTS = frozenset({"callbacks", "x", "generator", "dataset"})
 _USES_OF_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 _OPEN_MODULES = ("keras.src.callbacks", "queue", "multiprocessing.queues", "asyncio.queues", "collections", "types")
 """The modules of classes whose attributes are looked at although they are not the script's own."""
-_LOOK_INTO_ALL = 64
+_LOOK_INTO_ALL, _LOOKED_AT = 64, 8
+"""The largest number of items of a container that are all looked at, and of those that its size is estimated from."""
+_MOST_ATTRIBUTES = 24
 _ITEM_BYTES = 56
 """The assumed size, in bytes, of an object about which nothing is known."""
 _TEXTS = frozenset(map(id, (str, bytes, bytearray)))
+_NUMBERS = frozenset(map(id, (int, float, bool, type(None))))
 _PLAIN = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
 _SIZED = frozenset(map(id, (int, float, bool, str, bytes, bytearray, complex)))
 """Classes by their ids: a metaclass may define how its classes are hashed and compared."""
@@ -281,38 +284,42 @@ def _cache(wrapper: Any) -> Holding:
     return Holding("cache", wrapper.__name__, info.currsize, size, limit=info.maxsize, is_bounded=True)
 
 
-def _mean(items: Iterable[Any]) -> int:
-    sizes = [size_of(item) for item in items]
-    return sum(sizes) // len(sizes) if sizes else 0
+def _mean(items: Sequence[Any]) -> int:
+    """Estimate the mean size of items, without what several of them refer to, such as the model that each has."""
+    sizes = [dict(_sizes_in(item)) for item in items]
+    times = Counter(chain.from_iterable(sizes))
+    own = sum(size for each in sizes for number, size in each.items() if times[number] == 1)
+    return own // len(sizes) if sizes else 0
 
 
-def size_of(thing: Any, depth: int = 0) -> int:
-    """Estimate the size of an object in bytes, from a few of its items if it is a container."""
-    cls = type(thing)
-    if id(cls) in _SIZED:
-        return sys.getsizeof(thing)
-    size = array_bytes(thing)
+def _sizes_in(thing: Any, depth: int = 0, times: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the ids of what an object consists of, each with its size in bytes, estimated from some of the items.
+
+    Args:
+        times: the number of items that this one represents.
+    """
+    size = sys.getsizeof(thing) if id(type(thing)) in _SIZED else array_bytes(thing)
+    yield id(thing), (size or _ITEM_BYTES) * times
     if size or depth > 2:
-        return size or _ITEM_BYTES
+        return
     kind = _container_type(thing)
-    if kind is not None:
-        return _ITEM_BYTES + _mean_within(_some(thing, kind)[:8], depth) * _length(thing, kind)
-    return _ITEM_BYTES + sum(size_of(each, depth + 1) for each in _inside(thing))
+    inside = _inside(thing) if kind is None else _some(thing, kind)[:_LOOKED_AT]
+    represented = 1 if kind is None else max(1, _length(thing, kind) // max(len(inside), 1))
+    for each in inside:
+        yield from _sizes_in(each, depth + 1, times * represented)
 
 
 def _inside(thing: Any) -> list[Any]:
     """Return what a function has captured, or the attributes of an object."""
     if issubclass(type(thing), FunctionType):
         return [found.thing for found in _of_function(thing, 0)]
-    return [] if issubclass(type(thing), (type, ModuleType)) else list(_dict_of(thing).values())[:16]
-
-
-def _mean_within(items: list[Any], depth: int) -> int:
-    return sum(size_of(item, depth + 1) for item in items) // len(items) if items else 0
+    if issubclass(type(thing), (type, ModuleType)):
+        return []
+    return [each for each in _dict_of(thing).values() if id(type(each)) not in _NUMBERS][:_MOST_ATTRIBUTES]
 
 
 def array_bytes(thing: Any) -> int:
-    """Return the size, in bytes, of a NumPy array, an eager tensor, a data frame or a long string, or 0."""
+    """Return the size, in bytes, of an array, a tensor, a variable, a data frame, an image or a text, or 0."""
     cls = type(thing)
     if id(cls) in _TEXTS:
         return len(thing)
@@ -320,8 +327,13 @@ def array_bytes(thing: Any) -> int:
         match f"{module_of(cls)}.{name_of(cls)}":
             case "numpy.ndarray" | "numpy.memmap":
                 return int(thing.nbytes)
-            case "tensorflow.python.framework.ops.EagerTensor":
+            case (
+                "tensorflow.python.framework.ops.EagerTensor"
+                | "tensorflow.python.ops.resource_variable_ops.ResourceVariable"
+            ):
                 return int(thing.shape.num_elements() or 0) * int(thing.dtype.size)
+            case "keras.src.backend.Variable" | "keras.src.backend.tensorflow.core.Variable":
+                return array_bytes(_dict_of(thing).get("_value"))
             case "pandas.core.frame.DataFrame" | "pandas.DataFrame" | "pandas.core.series.Series" | "pandas.Series":
                 return int(thing.size) * 8
             case "PIL.Image.Image":
