@@ -72,6 +72,16 @@ def test_arrays_queues_caches_and_limits_are_recognised(script):
     assert found["users_script.ring"].is_bounded
 
 
+def test_items_that_itertools_cycle_keeps_are_seen(script):
+    found = script(
+        "import itertools\n"
+        "batches = itertools.cycle(np.ones(1 << 17) for _ in range(20))\n"
+        "for _ in range(8): next(batches)\n"
+    )
+    assert (found["users_script.batches"].kind, found["users_script.batches"].count) == ("list", 8)
+    assert found["users_script.batches"].bytes >= 8 * MIB
+
+
 def test_what_several_items_refer_to_is_not_part_of_their_size(script):
     found = script(
         "class Result:\n"

@@ -13,7 +13,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import CO_OPTIMIZED
-from itertools import chain, islice
+from itertools import chain, cycle, islice
 from types import FrameType, FunctionType, GeneratorType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -173,6 +173,8 @@ def _parts(at: _Found, modules: Mapping[str, ModuleType]) -> Iterator[_Found]:
         yield from _of_function(thing, depth)
     elif issubclass(cls, MethodType):
         yield _Found(thing.__self__, at.name, depth)
+    elif cls is cycle:  # it keeps all items of the first round
+        yield from (_Found(each, at.name, depth) for each in gc.get_referents(thing) if type(each) is list)
     elif cls is functools.partial:
         yield from (_Found(each, at.name, depth) for each in (thing.func, *thing.args, *thing.keywords.values()))
     elif issubclass(cls, GeneratorType):
