@@ -78,7 +78,7 @@ def test_items_that_itertools_cycle_keeps_are_seen(script):
         "batches = itertools.cycle(np.ones(1 << 17) for _ in range(20))\n"
         "for _ in range(8): next(batches)\n"
     )
-    assert (found["users_script.batches"].kind, found["users_script.batches"].count) == ("list", 8)
+    assert (found["users_script.batches"].kind, found["users_script.batches"].count) == ("cycle", 8)
     assert found["users_script.batches"].bytes >= 8 * MIB
 
 

@@ -132,7 +132,7 @@ def test_container_that_takes_over_the_items_of_another_is_a_buffer_with_an_end(
     assert (found.kind, found.name, found.still_to_come) == ("buffer", "Recorder.outputs", 400 * MIB)
 
 
-@pytest.mark.parametrize("kind", ["dict", "cache"])
+@pytest.mark.parametrize("kind", ["dict", "cache", "cycle"])
 def test_cache_that_still_grows_two_epochs_later_is_not_a_buffer(kind):
     cached = censuses(replace(OUTPUTS, kind=kind, is_bounded=True))
     later = [replace(census, epoch=place) for place, census in enumerate(cached)]

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from oomph.files.conforming import conforms
 
 Kind = Literal[
-    "list", "dict", "set", "deque", "queue", "cache", "array",
+    "list", "dict", "set", "deque", "queue", "cache", "cycle", "array",
     "figure", "model", "optimizer", "tape", "dataset", "iterator", "graph", "writer", "thread", "tensor", "object",
 ]  # fmt: skip
 """The kind of something held: a container or array with an owner, or the objects of related types."""

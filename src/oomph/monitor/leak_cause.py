@@ -242,7 +242,7 @@ def _still_to_come(rising: _Rising) -> float | None:
 
 def _is_beyond_first_epoch(rising: _Rising) -> bool:
     """True if a container that is searched before it grows still grows after a whole epoch, unlike a cache of data."""
-    return rising.last.kind in ("dict", "cache") and rising.end.epoch - rising.begin.epoch >= 2
+    return rising.last.kind in ("dict", "cache", "cycle") and rising.end.epoch - rising.begin.epoch >= 2
 
 
 _NOUNS = {
@@ -252,6 +252,7 @@ _NOUNS = {
     "deque": "the deque",
     "queue": "the queue",
     "cache": "the cache of",
+    "cycle": "itertools.cycle, as",
     "array": "the array",
 }
 _MANY = {
@@ -294,6 +295,8 @@ _REMEDIES: Mapping[str, str] = {
     "thread": "End each thread before the next is started, or use one pool for all",
     "queue": "Limit the queue, queue.Queue(maxsize=100), so that the producer waits for the consumer",
     "cache": "Limit the cache: functools.lru_cache(maxsize=1000)",
+    "cycle": "itertools.cycle keeps every item of its first round: begin the source anew instead, while True: yield from "
+    "batches()",
     "dict": "Remove entries that are no longer needed, or limit their number",
     "set": "Remove items that are no longer needed",
     "deque": "Give the deque a limit: collections.deque(maxlen=1000)",

@@ -173,8 +173,6 @@ def _parts(at: _Found, modules: Mapping[str, ModuleType]) -> Iterator[_Found]:
         yield from _of_function(thing, depth)
     elif issubclass(cls, MethodType):
         yield _Found(thing.__self__, at.name, depth)
-    elif cls is cycle:  # it keeps all items of the first round
-        yield from (_Found(each, at.name, depth) for each in gc.get_referents(thing) if type(each) is list)
     elif cls is functools.partial:
         yield from (_Found(each, at.name, depth) for each in (thing.func, *thing.args, *thing.keywords.values()))
     elif issubclass(cls, GeneratorType):
@@ -272,6 +270,9 @@ def _holding(at: _Found, is_limited: Callable[[str, str], bool]) -> Holding | No
         )
     if type(thing) is functools._lru_cache_wrapper:
         return _cache(thing)
+    if type(thing) is cycle:
+        kept = next((each for each in gc.get_referents(thing) if type(each) is list), [])
+        return Holding("cycle", at.name, len(kept), _mean(_some(kept, list)) * len(kept), is_bounded=True)
     size = 0 if at.is_item else array_bytes(thing)
     return Holding("array", at.name, 1, size, name_of(type(thing))) if size >= _LEAST_ARRAY_BYTES else None
 
