@@ -295,8 +295,8 @@ _REMEDIES: Mapping[str, str] = {
     "thread": "End each thread before the next is started, or use one pool for all",
     "queue": "Limit the queue, queue.Queue(maxsize=100), so that the producer waits for the consumer",
     "cache": "Limit the cache: functools.lru_cache(maxsize=1000)",
-    "cycle": "itertools.cycle keeps every item of its first round: begin the source anew instead, while True: yield from "
-    "batches()",
+    "cycle": "itertools.cycle keeps every item of its first round: begin the source anew instead, "
+    "while True: yield from batches()",
     "dict": "Remove entries that are no longer needed, or limit their number",
     "set": "Remove items that are no longer needed",
     "deque": "Give the deque a limit: collections.deque(maxlen=1000)",
