@@ -47,8 +47,8 @@ def named_leak(window: Window) -> Iterator[Finding]:
     of the time, or sooner once growth has taken 2 % of the free memory. Growth is reported once it has continued over
     four censuses and has taken 15 % of the free memory, if it consists of objects that healthy training does not
     accumulate; 20 %, if it is a container or array that the script's code does not limit; 30 %, if it is a child
-    process. A container that is limited is a buffer, which only
-    the other detectors of leaks report. Nothing is reported if training ends before memory does. Thresholds: oomph's
+    process. A container that is limited, levels off, or takes over the items of another is a buffer, which only the
+    other detectors of leaks report. Nothing is reported if training ends before memory does. Thresholds: oomph's
     own, measured on real scripts (benchmarks/real_leaks).
     """
     cause = window.cause
