@@ -154,19 +154,24 @@ def _rose(before: Holding, after: Holding) -> bool:
 
 
 def _is_levelling_off(seen: Sequence[Holding], steps: Sequence[int]) -> bool:
-    middle = min(range(1, len(seen) - 1), key=lambda place: abs(2 * steps[place] - steps[0] - steps[-1]))
-    early, late = ((seen[middle], seen[0]), (seen[-1], seen[middle]))
-    passed = steps[middle] - steps[0], steps[-1] - steps[middle]
-    if min(passed) <= 0:
+    half = (steps[0] + steps[-1]) / 2
+    middle = min(range(1, len(seen) - 1), key=lambda place: abs(steps[place] - half))
+    if not steps[0] < steps[middle] < steps[-1]:
         return False
-    measure = [each.bytes if seen[-1].bytes > seen[0].bytes else each.count for each in (*early, *late)]
-    return (measure[2] - measure[3]) / passed[1] < _LEVELLING * (measure[0] - measure[1]) / passed[0]
+    sizes = [each.bytes or each.count for each in seen]
+    early = (sizes[middle] - sizes[0]) / (steps[middle] - steps[0])
+    late = (sizes[-1] - sizes[middle]) / (steps[-1] - steps[middle])
+    return late < _LEVELLING * early
 
 
 def _moved_from(added: int, begin: Census, end: Census) -> Holding | None:
-    left = {_key(each): each for each in end.holdings if each.kind in _KEEPING}
-    lost = ((left[_key(each)], each.count - left[_key(each)].count) for each in begin.holdings if _key(each) in left)
-    return next((each for each, count in lost if added > 0 and _FEWEST_MOVED <= count / added <= _MOST_MOVED), None)
+    """Return the container that has lost as many items as were added elsewhere, if there is one."""
+    before = {_key(each): each.count for each in begin.holdings}
+    for each in end.holdings:
+        lost = before.get(_key(each), 0) - each.count
+        if each.kind in _KEEPING and added > 0 and _FEWEST_MOVED <= lost / added <= _MOST_MOVED:
+            return each
+    return None
 
 
 def _main_container(rising: Sequence[_Rising], share: float) -> _Rising | None:
