@@ -17,7 +17,7 @@ _MAINLY, _PARTLY = 0.5, 0.2
 """The minimum shares of memory growth that a container must explain to be named before, and after, objects that are
 only counted."""
 _BYTES_RISE = 1.01
-_COUNTED = ("figure", "model", "tape", "writer", "thread", "dataset", "iterator", "graph", "optimizer")
+_COUNTED = ("figure", "model", "tape", "writer", "thread", "dataset", "iterator", "optimizer", "graph")
 """Objects that healthy training does not accumulate. Earlier ones hold later ones: a model has graphs."""
 _LEAST_COUNT = 4
 _LEAST_OBJECTS = 64
@@ -291,6 +291,8 @@ _REMEDIES: Mapping[str, str] = {
     "figure": "Close each figure once it is saved: plt.close(fig), or plt.close('all') at the end of each epoch",
     "model": "Train each model in a process of its own, which frees everything when it ends; or free each one before "
     "the next is built: keep its score or a file with its weights, del model, keras.backend.clear_session()",
+    "optimizer": "Keep no optimizers, whose moments are twice as large as the model: compile the model once, and set "
+    "model.optimizer.learning_rate",
     "tape": "Do not keep gradient tapes: open each one within its step, and del a persistent tape after use",
     "dataset": "Create the dataset once, before the loop, instead of in each step or epoch",
     "iterator": "Create the iterator once, iter(dataset), instead of in each step, and do not keep old ones",
@@ -318,7 +320,7 @@ _ITEMS = "Remove items that are no longer needed, or keep only the last ones: co
 
 
 def _remedy(holding: Holding) -> str:
-    if holding.kind == "optimizer" or (holding.kind == "graph" and holding.name.startswith(_KERAS_STEP)):
+    if holding.kind == "graph" and holding.name.startswith(_KERAS_STEP):
         return _REMEDIES["model"]
     if holding.kind != "list":
         return _REMEDIES[holding.kind]
