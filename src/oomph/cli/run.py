@@ -11,6 +11,7 @@ from pathlib import Path
 from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
 from oomph.protocol.handover import Guarding
+from oomph.protocol.profile_window import ProfileWindow
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -28,7 +29,7 @@ _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = (
     "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck",
-    "--notify", "--color",
+    "--profile", "--notify", "--color",
 )  # fmt: skip
 
 _OF_THE_GUARD = (
@@ -109,6 +110,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add(
+        "--profile",
+        metavar="START:STOP",
+        help="record the steps after step START, up to step STOP, with TensorFlow's profiler; oomph report shows what"
+        " they spent their time on",
+    )
     add(
         "--notify",
         metavar="COMMAND|URL",
@@ -238,6 +245,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
         ignore_before=time.time() if args.start_over else None,
         trust_finished_fits=args.trust_finished_fits,
         skip_corrupt=args.skip_corrupt,
+        profile=None if args.profile is None else _profiled(args.profile),
     )
 
 
@@ -264,7 +272,7 @@ def _check_guarded(args: argparse.Namespace) -> None:
     """Reject or report options that require the guard if --no-guard is given."""
     if not args.no_guard:
         return
-    for name in ("verify", "recheck"):
+    for name in ("verify", "recheck", "profile"):
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} needs the guard, but --no-guard switches it off: drop one of them")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
@@ -282,6 +290,14 @@ def every(text: str | None) -> tuple[int | None, float | None]:
     if found[2] is None:
         return int(found[1]), None
     return None, float(found[1]) * _UNITS[found[2]]
+
+
+def _profiled(text: str) -> ProfileWindow:
+    """Parse the value of `--profile`. Raises UsageError if it is not START:STOP."""
+    try:
+        return ProfileWindow.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--profile: {error}") from None
 
 
 def _allowed(args: argparse.Namespace) -> frozenset[str]:
