@@ -193,6 +193,8 @@ def run(args: argparse.Namespace) -> int:
             notify=args.notify,
         )
     )
+    if args.profile is not None:
+        _tell_missed(outcome.run_dir)
     if args.report:
         _write_report(outcome.run_dir)
     if args.json:
@@ -211,6 +213,15 @@ def _write_report(run_dir: Path | None) -> None:
         say(f"the report is in {write_into(run_dir)}")
     except Exception as error:
         say(f"the report could not be written: {error}")
+
+
+def _tell_missed(run_dir: Path | None) -> None:
+    """Say which steps were not recorded although `--profile` asks for them."""
+    from oomph.journal.journal import read_journal
+    from oomph.run.report.profiled import missed
+
+    for text in missed([] if run_dir is None else read_journal(run_dir)):
+        say(text)
 
 
 def _without_address(typed: Sequence[str], notify: str | None) -> list[str]:

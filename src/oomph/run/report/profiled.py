@@ -34,6 +34,8 @@ def failed_in_words(failed: ProfileFailed) -> str:
     """Say why no trace could be taken."""
     if failed.why == OTHER_PROFILER:
         return f"step {failed.first:,} is not recorded, since another profiler is running in the script"
+    if failed.why in _WHY_CUT:
+        return f"step {failed.first:,} is not recorded: {_WHY_CUT[failed.why]}"
     return f"the steps from {failed.first:,} on could not be recorded: {failed.reason}"
 
 
@@ -43,11 +45,18 @@ def how_to_open(folder: str) -> str:
 
 
 def not_recorded(events: Sequence[Event]) -> Iterator[str]:
-    """Yield what of the profile is missing, and why, for the attempts that are over."""
-    for attempt in by_attempt(events):
-        yield from (failed_in_words(failed) for failed in facts(attempt, ProfileFailed))
-        if _was_lost(attempt):
-            yield f"attempt {attempt[0].attempt} ended while it was recorded: that trace is lost"
+    """Yield what of the profile is missing, and why."""
+    yield from (failed_in_words(failed) for failed in facts(events, ProfileFailed))
+    yield from missed(events)
+
+
+def missed(events: Sequence[Event]) -> Iterator[str]:
+    """Yield what is missing although no process of the script could say so."""
+    yield from (
+        f"attempt {attempt[0].attempt} ended while it was recorded: that trace is lost"
+        for attempt in by_attempt(events)
+        if _was_lost(attempt)
+    )
     if not any(facts(events, kind) for kind in (ProfileStarted, ProfileSaved, ProfileFailed)):
         yield from _not_reached(events)
 
