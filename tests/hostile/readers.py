@@ -34,14 +34,14 @@ from oomph.protocol.creations import DIRECTORY, Creation, Earlier
 from oomph.protocol.handover import REHEARSAL, Handover, Injection
 from oomph.protocol.handover import VARIABLE as HANDOVER
 from oomph.protocol.progress import ProgressBoard, read_progress
+from oomph.report.profile_figures import figures_of
+from oomph.report.xplane import DamagedTraceError, LargeTraceError
 from oomph.run.directory.pruning import remove
 from oomph.run.directory.run_directory import RunDirectory, read_record, read_summary
 from oomph.run.directory.unfinished import first_trusted, unfinished, unfinished_runs
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import decide
 from oomph.run.policy.examination import Trail, examine
-from oomph.report.profile_figures import figures_of
-from oomph.report.xplane import DamagedTraceError, LargeTraceError
 from oomph.run.report.account import account
 from oomph.run.report.profiled import not_recorded
 from oomph.run.report.story import as_text as story_as_text

@@ -82,6 +82,7 @@ def copy(name: str, size: int, begin: float, length: float) -> Made:
     return Made(name, begin, length, {"memcpy_details": details, "correlation_id": 7})
 
 
+EAGER = "EagerLocalExecute: "
 MATMUL, RELU = "model/dense/MatMul:MatMul", "model/dense/Relu:Relu"
 
 
@@ -120,7 +121,7 @@ def of_xla() -> bytes:
 def of_host() -> bytes:
     """A step on a host with two threads: an operation within another, one beside it, and one outside of graphs."""
     return plane("/host:CPU", {
-        "python": [step(1, 0, 100), Made("EagerLocalExecute: Mul", 60, 10), Made("EagerLocalExecute: __inference_f_7", 0, 50)],
+        "python": [step(1, 0, 100), Made(f"{EAGER}Mul", 60, 10), Made(f"{EAGER}__inference_f_7", 0, 50)],
         "tf_Compute/1": [Made("while:While", 10, 40), Made("while/body/MatMul:MatMul", 20, 10)],
         "tf_Compute/2": [Made("dense/MatMul:MatMul", 30, 20), Made("ThreadpoolListener::Record", 0, 100)],
     }, begins_ns=5_000)  # fmt: skip
