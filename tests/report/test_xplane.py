@@ -9,7 +9,7 @@ import traces
 from traces import MATMUL, RELU, Made, field, plane
 
 from oomph.report import xplane
-from oomph.report.profile_figures import Copies, Operation, figures_of
+from oomph.report.profile_figures import Copies, ProfiledOperation, figures_of
 from oomph.report.xplane import DamagedTraceError, LargeTraceError, Wanted, read_planes
 
 EVERYTHING = Wanted(lambda plane: True, frozenset({"kernel_details", "correlation_id"}), lambda name, stats: True)
@@ -20,8 +20,8 @@ def test_a_gpu_trace_gives_idle_time_operations_launches_copies_and_input_wait()
     assert found.steps == 2
     assert found.seconds == pytest.approx(200e-6)
     assert found.idle == {"GPU 0": pytest.approx(1 - (85 + 60 + 5) / 200)}, "overlapping streams count once"
-    assert found.operations[0] == Operation(MATMUL, "", 2, pytest.approx(120e-6))
-    assert Operation(RELU, "", 1, pytest.approx(10e-6)) in found.operations
+    assert found.operations[0] == ProfiledOperation(MATMUL, "", 2, pytest.approx(120e-6))
+    assert ProfiledOperation(RELU, "", 1, pytest.approx(10e-6)) in found.operations
     assert found.launches == 3, "neither copies nor memsets, nor the lines that tools derive"
     assert found.to_device == Copies(2, 4000, pytest.approx(15e-6))
     assert found.to_host == Copies(1, 4, pytest.approx(5e-6))
@@ -31,7 +31,7 @@ def test_a_gpu_trace_gives_idle_time_operations_launches_copies_and_input_wait()
 
 def test_a_fusion_is_named_with_what_it_was_compiled_from():
     found = figures_of(traces.of_xla())
-    assert found.operations == [Operation("loop_fusion.3", "adam/truediv", 1, pytest.approx(10e-6))]
+    assert found.operations == [ProfiledOperation("loop_fusion.3", "adam/truediv", 1, pytest.approx(10e-6))]
     assert found.compiled
     assert found.input_seconds is None
 

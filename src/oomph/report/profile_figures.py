@@ -30,7 +30,7 @@ _Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Operation:
+class ProfiledOperation:
     """All calls of one operation."""
 
     name: str
@@ -60,7 +60,7 @@ class ProfileFigures:
     """The time from the beginning of the first step to the end of the last, and of the devices' work for it."""
     idle: Mapping[str, float]
     """The share of the time in which nothing ran, by device ("GPU 0"); "CPU" if there is no device."""
-    operations: Sequence[Operation]
+    operations: Sequence[ProfiledOperation]
     """The operations that took most of the time, longest first."""
     busy_seconds: float
     """The time of all operations, added up over devices or threads."""
@@ -176,7 +176,7 @@ def _covered(spans: Iterable[_Span]) -> int:
     return covered
 
 
-def _totals(lines: Sequence[Line]) -> list[Operation]:
+def _totals(lines: Sequence[Line]) -> list[ProfiledOperation]:
     calls: dict[tuple[str, str], int] = defaultdict(int)
     times: dict[tuple[str, str], int] = defaultdict(int)
     for line in lines:
@@ -184,7 +184,7 @@ def _totals(lines: Sequence[Line]) -> list[Operation]:
             named = _named(event)
             calls[named] += 1
             times[named] += own
-    return [Operation(*named, calls[named], times[named] / _SECOND) for named in calls]
+    return [ProfiledOperation(*named, calls[named], times[named] / _SECOND) for named in calls]
 
 
 def _own_times(events: Sequence[TraceEvent]) -> Iterator[tuple[TraceEvent, int]]:

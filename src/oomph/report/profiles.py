@@ -13,7 +13,7 @@ from oomph.files.opening import read_own
 from oomph.journal.events import ProfileSaved
 from oomph.journal.journal import Event, pairs
 from oomph.page.axis import Unit, label
-from oomph.report.profile_figures import Copies, Operation, ProfileFigures, figures_of
+from oomph.report.profile_figures import Copies, ProfiledOperation, ProfileFigures, figures_of
 from oomph.run.report.profiled import FOLDER, how_to_open, not_recorded, saved_in_words, steps_in_words
 from oomph.terminal.amounts import counted
 from oomph.terminal.wrapping import shortened
@@ -128,7 +128,7 @@ def operations_of(found: ProfileFigures) -> list[tuple[str, ...]]:
     ]
 
 
-def _shown_name(operation: Operation) -> str:
+def _shown_name(operation: ProfiledOperation) -> str:
     origin = f" ({shortened(operation.origin, _LONGEST_NAME)})" if operation.origin else ""
     return f"{shortened(operation.name, _LONGEST_NAME)}{origin}"
 

@@ -180,7 +180,8 @@ def test_a_training_that_resumes_beyond_the_window_records_nothing(tmp_path):
 
 def test_only_the_owner_records(tmp_path):
     Attempt(tmp_path, owner=False).train(0, 10)
-    assert list(tmp_path.iterdir()) == []
+    assert list(read_journal(tmp_path)) == []
+    assert not (tmp_path / "profile").exists()
 
 
 def test_steps_outside_of_fits_are_counted_one_by_one(tmp_path):

@@ -68,12 +68,13 @@ class StepProfile:
         Args:
             ahead: the number of steps that are executed at once.
         """
-        if not self.is_over:
-            self._safely(lambda: self._before(steps + self._outside, ahead))
+        steps += self._outside
+        if not self.is_over and (self._trace is not None or self._window.has_begun(steps, ahead)):
+            self._safely(lambda: self._before(steps))
 
     def after_step(self, steps: int) -> None:
         """Stop recording if all steps of the window are among the `steps` ones that are committed."""
-        if not self.is_over and self._trace is not None:
+        if self._trace is not None:
             self._safely(lambda: self._after(steps + self._outside))
 
     def step_outside(self, steps: int) -> None:
@@ -87,8 +88,8 @@ class StepProfile:
         if self._trace is not None:
             self._safely(lambda: self._finish(why))
 
-    def _before(self, steps: int, ahead: int) -> None:
-        if self._trace is None and self._window.has_begun(steps, ahead):
+    def _before(self, steps: int) -> None:
+        if self._trace is None:
             self._begin(steps)
         if self._trace is not None:
             self._marked.enter_context(_mark(steps))
@@ -210,8 +211,8 @@ class _Trace:
         self._patches.close()
         try:
             tf.profiler.experimental.stop(save=False)
-        except tf.errors.UnavailableError:
-            pass  # it has been stopped
+        except Exception:
+            pass  # it has been stopped, or cannot be
 
     def _sessions(self) -> Iterable[str]:
         """Return the names of the traces in the run directory, below it."""
