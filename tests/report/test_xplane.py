@@ -29,6 +29,13 @@ def test_a_gpu_trace_gives_idle_time_operations_launches_copies_and_input_wait()
     assert not found.compiled
 
 
+def test_what_follows_the_last_step_counts_only_in_a_trace_that_ends_with_it():
+    host = plane("/host:CPU", {"python": [traces.step(1, 0, 100), Made(MATMUL, 10, 50), Made(MATMUL, 150, 50)]})
+    assert figures_of(host).seconds == pytest.approx(200e-6), "the device may still have been at work for the step"
+    cut = figures_of(host, is_cut=True)
+    assert (cut.launches, cut.seconds, cut.idle["CPU"]) == (1, pytest.approx(100e-6), pytest.approx(0.5))
+
+
 def test_a_fusion_is_named_with_what_it_was_compiled_from():
     found = figures_of(traces.of_xla())
     assert found.operations == [ProfiledOperation("loop_fusion.3", "adam/truediv", 1, pytest.approx(10e-6))]

@@ -75,12 +75,18 @@ class ProfileFigures:
     """The time spent fetching batches from tf.data, or None if the trace has nothing of it."""
 
 
-def figures_of(trace: bytes) -> ProfileFigures | None:
+def figures_of(trace: bytes, is_cut: bool = False) -> ProfileFigures | None:
     """Return the figures of a trace, or None if there is no operation in it.
+
+    Args:
+        is_cut: True if the trace goes on after the last step, as until the end of the fit. Otherwise it ends as soon as
+            the devices have done their work for that step.
 
     Raises DamagedTraceError or LargeTraceError.
     """
     planes = list(read_planes(trace, _WANTED))
+    if is_cut:
+        planes = _until_the_last_step(planes)
     host = [line for plane in planes if plane.name == _HOST for line in plane.lines]
     devices = {f"GPU {plane.name[len(_GPU) :]}": _streams(plane) for plane in planes if plane.name != _HOST}
     devices = {name: lines for name, lines in devices.items() if lines}
@@ -145,6 +151,18 @@ def _operations_in(line: Line) -> Line:
 
 def _marks(host: Sequence[Line]) -> list[TraceEvent]:
     return [event for line in host for event in line.events if event.name == _STEP and "step_num" in event.stats]
+
+
+def _until_the_last_step(planes: Sequence[Plane]) -> list[Plane]:
+    """Leave out what begins after the last step, such as a validation."""
+    marks = _marks([line for plane in planes if plane.name == _HOST for line in plane.lines])
+    if not marks:
+        return list(planes)
+    until = max(mark.end for mark in marks)
+    return [
+        Plane(plane.name, [Line(line.name, [e for e in line.events if e.begin < until]) for line in plane.lines])
+        for plane in planes
+    ]
 
 
 # -- from events to figures -------------------------------------------------------------------------------------------

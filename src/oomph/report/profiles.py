@@ -70,16 +70,17 @@ def _reported(run_dir: Path, attempt: int, saved: ProfileSaved) -> ReportedProfi
     if _TRACE.fullmatch(saved.trace) is None:
         return ReportedProfile(attempt, saved, problem="the profiler wrote nothing")
     try:
-        figures = _figures(run_dir, saved.trace, (run_dir / saved.trace).lstat().st_mtime_ns)
+        changed = (run_dir / saved.trace).lstat().st_mtime_ns
+        figures = _figures(run_dir, saved.trace, bool(saved.cut), changed)
     except (OSError, ValueError) as error:
         return ReportedProfile(attempt, saved, problem=getattr(error, "strerror", None) or str(error))
     return ReportedProfile(attempt, saved, figures, "" if figures else _NOTHING_SEEN)
 
 
 @lru_cache(maxsize=_MOST_TRACES)
-def _figures(run_dir: Path, name: str, changed: int) -> ProfileFigures | None:
+def _figures(run_dir: Path, name: str, is_cut: bool, changed: int) -> ProfileFigures | None:
     """Return the figures of a trace, which is read again only if it has changed."""
-    return figures_of(read_own(run_dir, name, MOST_BYTES))
+    return figures_of(read_own(run_dir, name, MOST_BYTES), is_cut)
 
 
 # -- in words ---------------------------------------------------------------------------------------------------------

@@ -192,6 +192,15 @@ def test_steps_outside_of_fits_are_counted_one_by_one(tmp_path):
     assert attempt.marks() == [[4, 5, 6]]
 
 
+def test_a_step_that_has_not_ended_has_no_mark(tmp_path):
+    attempt = Attempt(tmp_path, "3:50")
+    for _ in range(6):
+        attempt.profile.step_outside(0)
+    attempt.profile.end("interrupted")
+    assert attempt.marks() == [[4, 5, 6]]
+    assert [(saved.first, saved.last) for saved in attempt.facts(ProfileSaved)] == [(4, 6)]
+
+
 @pytest.mark.parametrize("broken", ["start", "stop"])
 def test_an_error_of_the_profiler_does_not_reach_the_training(tmp_path, monkeypatch, broken, capsys):
     attempt = Attempt(tmp_path)

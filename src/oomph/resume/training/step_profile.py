@@ -122,7 +122,6 @@ class StepProfile:
     def _finish(self, cut: str = "") -> None:
         """Stop the profiler. A trace that ends early is the only one of this process all the same."""
         trace, self._trace, self.is_over = self._trace, None, True
-        self._marked.close()
         if trace is None or not self._session.is_owner_now():
             return
         if trace.last < trace.first:
@@ -130,6 +129,7 @@ class StepProfile:
             self._fail(ProfileFailed(first=trace.first, why=cut))
             return
         saved = trace.save(cut)
+        self._marked.close()  # not earlier: a step that has not ended must have no mark in the trace
         self._session.journal.write(saved)
         opens = how_to_open(os.path.relpath(self._run_dir / FOLDER))
         self._session.say(
