@@ -38,7 +38,7 @@ def _recording(tmp_path):
 def test_the_page_has_the_figures_the_operations_and_the_command_that_opens_the_trace(recording):
     page = Outline(as_page(recording))
     assert "profile" in page.ids
-    for text in ("Steps 11 to 12", "100 µs (200 µs in all", "GPU 0 25 % of the time", "3 kernels, 2 a step",
+    for text in ("Steps 11 to 12", "100 µs (200 µs in all", "GPU 0: 25 % of the time", "3 kernels, 2 a step",
                  "3.91 KiB (2 times, 15 µs)", "5 µs a step, 5 % of the time", traces.MATMUL,
                  f"xprof --logdir {recording.path}/profile"):  # fmt: skip
         assert text in page.text

@@ -97,7 +97,7 @@ def rows_of(profile: ReportedProfile) -> list[tuple[str, str]]:
 
 def _rows(found: ProfileFigures, steps: int) -> Iterator[tuple[str, str]]:
     yield "a step", f"{_time(found.seconds / steps)} ({_time(found.seconds)} in all, slowed by the profiler)"
-    yield "idle", ", ".join(f"{name} {_share(share)} of the time" for name, share in found.idle.items())
+    yield "idle", ", ".join(f"{name}: {_share(share)}" for name, share in found.idle.items()) + " of the time"
     what = "kernel" if found.to_device else "operation"
     yield "launches", f"{counted(found.launches, what, ',')}, {found.launches / steps:,.0f} a step"
     for heading, copies in (("copied to the device", found.to_device), ("copied to the host", found.to_host)):
