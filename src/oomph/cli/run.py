@@ -220,7 +220,10 @@ def _tell_missed(run_dir: Path | None) -> None:
     from oomph.journal.journal import read_journal
     from oomph.run.report.profiled import missed
 
-    for text in missed([] if run_dir is None else read_journal(run_dir)):
+    if run_dir is None:
+        say("nothing was recorded, since the run has no directory")
+        return
+    for text in missed(read_journal(run_dir)):
         say(text)
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from oomph.journal.events import AttemptEnded, ProfileFailed, ProfileSaved, ProfileStarted, RunStarted
+from oomph.journal.events import (
+    AttemptEnded,
+    ProfileFailed,
+    ProfileSaved,
+    ProfileStarted,
+    RunStarted,
+    UnguardedTraining,
+)
 from oomph.journal.journal import Event
 from oomph.run.report.profiled import failed_in_words, missed, not_recorded, saved_in_words
 
@@ -25,6 +32,15 @@ WHOLE = ProfileSaved(first=11, last=20)
         ([[ASKED]], []),
         ([[RunStarted(), AttemptEnded(steps=40)]], []),
         ([[ASKED, AttemptEnded(steps=8)]], ["nothing was recorded: the training ended after 8 steps, before step 11"]),
+        ([[ASKED, AttemptEnded(steps=1)]], ["nothing was recorded: the training ended after 1 step, before step 11"]),
+        (
+            [[ASKED, AttemptEnded(steps=40)]],
+            ["nothing was recorded: steps 11 to 20 were trained earlier, or in another process"],
+        ),
+        (
+            [[ASKED, UnguardedTraining(kind="jax"), AttemptEnded()]],
+            ["nothing was recorded: oomph does not see the steps of this training"],
+        ),
         ([[ASKED, AttemptEnded(steps=8, returncode=1)], [ProfileStarted(first=11), WHOLE, AttemptEnded(steps=40)]], []),
         (
             [
@@ -34,7 +50,18 @@ WHOLE = ProfileSaved(first=11, last=20)
             ["attempt 1 ended while it was recorded: that trace is lost"],
         ),
     ],
-    ids=["whole", "recording", "not-yet", "not-asked", "not-reached", "second-attempt", "killed"],
+    ids=[
+        "whole",
+        "recording",
+        "not-yet",
+        "not-asked",
+        "not-reached",
+        "one-step",
+        "earlier",
+        "unguarded",
+        "second-attempt",
+        "killed",
+    ],
 )
 def test_what_is_missing_is_said(attempts, missing):
     assert list(missed(events(*attempts))) == missing

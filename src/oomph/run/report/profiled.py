@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from oomph.journal.events import AttemptEnded, ProfileFailed, ProfileSaved, ProfileStarted, RunStarted
+from oomph.journal.events import (
+    AttemptEnded,
+    ProfileFailed,
+    ProfileSaved,
+    ProfileStarted,
+    RunStarted,
+    UnguardedTraining,
+)
 from oomph.journal.journal import Event, by_attempt, facts, last
 from oomph.protocol.profile_window import ProfileWindow
+from oomph.terminal.amounts import counted
 
 FOLDER = "profile"
 """The folder of the traces in a run directory. TensorBoard and XProf look for `plugins/profile` in it."""
@@ -69,8 +77,15 @@ def _was_lost(attempt: Sequence[Event]) -> bool:
 def _not_reached(events: Sequence[Event]) -> Iterator[str]:
     started, ended = last(events, RunStarted), last(events, AttemptEnded)
     window = None if started is None else window_of(started)
-    if window is not None and ended is not None:
-        yield f"nothing was recorded: the training ended after {ended.steps:,} steps, before step {window.start + 1:,}"
+    if window is None or ended is None:
+        return
+    if last(events, UnguardedTraining) is not None:
+        why = "oomph does not see the steps of this training"
+    elif ended.steps > window.start:
+        why = f"{steps_in_words(window.start + 1, window.stop)} were trained earlier, or in another process"
+    else:
+        why = f"the training ended after {counted(ended.steps, 'step', ',')}, before step {window.start + 1:,}"
+    yield f"nothing was recorded: {why}"
 
 
 def window_of(started: RunStarted) -> ProfileWindow | None:
