@@ -14,7 +14,8 @@ _SCRIPT = """
 import sys
 import keras, numpy as np, tensorflow as tf
 keras.utils.set_random_seed(1)
-tf.config.experimental.enable_op_determinism()
+if "xla" not in sys.argv:
+    tf.config.experimental.enable_op_determinism()  # with it, Keras does not use XLA
 x = np.random.normal(size=(320, 8)).astype("float32")
 data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(16)
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, name="wide"), keras.layers.Dense(1)])
@@ -81,7 +82,7 @@ def test_a_trace_has_the_steps_that_were_asked_for_and_the_bits_stay_the_same(
     figures = figures_of((ours.folder / saved.fact.trace).read_bytes())
     assert figures.steps == marks
     assert figures.compiled == (how == "xla")
-    assert how == "xla" or any("wide" in each.name for each in figures.operations) or how == "train_on_batch"
+    assert how == "xla" or any("wide" in each.name for each in figures.operations)
     assert any(f"recorded steps {steps[0]} to {steps[1]}" in line for line in ours.said)
     words = [sys.executable, "-m", "oomph", "report", "--format", "md", "run"]
     told = subprocess.run(words, cwd=work.folder, capture_output=True, text=True, check=True, timeout=60)

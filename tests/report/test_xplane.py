@@ -29,11 +29,21 @@ def test_a_gpu_trace_gives_idle_time_operations_launches_copies_and_input_wait()
     assert not found.compiled
 
 
-def test_what_follows_the_last_step_counts_only_in_a_trace_that_ends_with_it():
-    host = plane("/host:CPU", {"python": [traces.step(1, 0, 100), Made(MATMUL, 10, 50), Made(MATMUL, 150, 50)]})
-    assert figures_of(host).seconds == pytest.approx(200e-6), "the device may still have been at work for the step"
-    cut = figures_of(host, is_cut=True)
-    assert (cut.launches, cut.seconds, cut.idle["CPU"]) == (1, pytest.approx(100e-6), pytest.approx(0.5))
+def test_on_the_host_only_what_begins_within_a_step_counts():
+    between = [Made("evaluate:MatMul", 110, 80), Made("save:SaveV2", 400, 50)]
+    steps = [traces.step(1, 0, 100), Made(MATMUL, 10, 50), *between, traces.step(2, 200, 100), Made(MATMUL, 260, 60)]
+    found = figures_of(plane("/host:CPU", {"python": steps}))
+    assert (found.steps, found.launches, found.seconds) == (2, 2, pytest.approx(200e-6))
+    assert found.idle == {"CPU": pytest.approx(1 - 90 / 200)}
+
+
+def test_devices_lag_behind_but_not_in_a_trace_that_goes_on_after_the_last_step():
+    host = plane("/host:CPU", {"python": [traces.step(1, 0, 100)]})
+    late = {"Stream #1": [traces.kernel("k", MATMUL, 50, 50), traces.kernel("k", MATMUL, 150, 50)]}
+    trace = plane("/device:GPU:0", late) + host
+    whole, cut = figures_of(trace), figures_of(trace, is_cut=True)
+    assert (whole.launches, whole.seconds, whole.idle["GPU 0"]) == (2, pytest.approx(200e-6), pytest.approx(0.5))
+    assert (cut.launches, cut.seconds, cut.idle["GPU 0"]) == (1, pytest.approx(100e-6), pytest.approx(0.5))
 
 
 def test_a_fusion_is_named_with_what_it_was_compiled_from():

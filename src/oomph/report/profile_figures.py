@@ -8,6 +8,7 @@ with the stat `hlo_op`, as XLA names them.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class ProfileFigures:
     steps: int
     """The number of marked steps; several that are executed at once have one mark."""
     seconds: float
-    """The time from the beginning of the first step to the end of the last, and of the devices' work for it."""
+    """The time of the steps; with devices, from the beginning of the first step to the end of their work."""
     idle: Mapping[str, float]
     """The share of the time in which nothing ran, by device ("GPU 0"); "CPU" if there is no device."""
     operations: Sequence[ProfiledOperation]
@@ -85,23 +86,24 @@ def figures_of(trace: bytes, is_cut: bool = False) -> ProfileFigures | None:
     Raises DamagedTraceError or LargeTraceError.
     """
     planes = list(read_planes(trace, _WANTED))
-    if is_cut:
-        planes = _until_the_last_step(planes)
     host = [line for plane in planes if plane.name == _HOST for line in plane.lines]
-    devices = {f"GPU {plane.name[len(_GPU) :]}": _streams(plane) for plane in planes if plane.name != _HOST}
+    steps = _steps(host)
+    host = [_begun_in(line, steps) for line in host] if steps else host
+    until = [(steps[0][0], steps[-1][1])] if steps and is_cut else []
+    devices = {f"GPU {plane.name[len(_GPU) :]}": _streams(plane, until) for plane in planes if plane.name != _HOST}
     devices = {name: lines for name, lines in devices.items() if lines}
-    operations = [line for lines in devices.values() for line in lines] or [_operations_in(line) for line in host]
-    window = _window(host, operations)
-    if window is None:
+    lines = [line for each in devices.values() for line in each] or [_operations_in(line) for line in host]
+    events = [event for line in lines for event in line.events]
+    spans = steps if steps and not devices else _whole(steps, events)
+    if not events or not sum(end - begin for begin, end in spans):
         return None
-    events = [event for line in operations for event in line.events]
     copies = [event for event in events if "memcpy_details" in event.stats]
-    totals = _totals(operations)
+    totals = _totals(lines)
     waits = [event for line in host for event in line.events if _is_input(event.name)]
     return ProfileFigures(
-        steps=len(_marks(host)),
-        seconds=(window[1] - window[0]) / _SECOND,
-        idle={name: _idle(lines, window) for name, lines in (devices or {"CPU": operations}).items()},
+        steps=len(steps),
+        seconds=sum(end - begin for begin, end in spans) / _SECOND,
+        idle={name: _idle(lines, spans) for name, lines in (devices or {"CPU": lines}).items()},
         operations=sorted(totals, key=lambda each: -each.seconds)[:MOST_OPERATIONS],
         busy_seconds=sum(each.seconds for each in totals),
         launches=len(events) - len(copies) - sum(event.name.startswith("Memset") for event in events),
@@ -139,9 +141,11 @@ _WANTED = Wanted(
 )
 
 
-def _streams(plane: Plane) -> list[Line]:
+def _streams(plane: Plane, until: Sequence[_Span]) -> list[Line]:
     """Return the streams of a device. Its other lines, which some tools add, show the same time once more."""
-    return [line for line in plane.lines if line.name.startswith(_STREAM)]
+    streams = (line for line in plane.lines if line.name.startswith(_STREAM))
+    lines = [_begun_in(line, until) if until else line for line in streams]
+    return [line for line in lines if line.events]
 
 
 def _operations_in(line: Line) -> Line:
@@ -149,39 +153,44 @@ def _operations_in(line: Line) -> Line:
     return Line(line.name, [event for event in line.events if event.name != _STEP and not _is_input(event.name)])
 
 
-def _marks(host: Sequence[Line]) -> list[TraceEvent]:
-    return [event for line in host for event in line.events if event.name == _STEP and "step_num" in event.stats]
-
-
-def _until_the_last_step(planes: Sequence[Plane]) -> list[Plane]:
-    """Leave out what begins after the last step, such as a validation."""
-    marks = _marks([line for plane in planes if plane.name == _HOST for line in plane.lines])
-    if not marks:
-        return list(planes)
-    until = max(mark.end for mark in marks)
-    return [
-        Plane(plane.name, [Line(line.name, [e for e in line.events if e.begin < until]) for line in plane.lines])
-        for plane in planes
-    ]
+def _steps(host: Sequence[Line]) -> list[_Span]:
+    """Return the time of each step, as marked."""
+    marks = (event for line in host for event in line.events if event.name == _STEP and "step_num" in event.stats)
+    return sorted((mark.begin, mark.end) for mark in marks)
 
 
 # -- from events to figures -------------------------------------------------------------------------------------------
 
 
-def _window(host: Sequence[Line], operations: Sequence[Line]) -> _Span | None:
-    """Return the time of the steps: as marked, and until the last operation has ended."""
-    events = [event for line in operations for event in line.events]
-    if not events:
-        return None
-    begin = min((mark.begin for mark in _marks(host)), default=min(event.begin for event in events))
-    end = max([*(event.end for event in events), *(mark.end for mark in _marks(host))])
-    return (begin, end) if end > begin else None
+def _begun_in(line: Line, spans: Sequence[_Span]) -> Line:
+    """Return a line with the events that begin in one of the spans, and thus not with a validation between steps."""
+    begins = [begin for begin, _ in spans]
+    inside = (event for event in line.events if event.begin < _span_of(event, begins, spans)[1])
+    return Line(line.name, [event for event in inside if event.begin >= begins[0]])
 
 
-def _idle(lines: Sequence[Line], window: _Span) -> float:
-    begin, end = window
-    inside = ((max(begin, event.begin), min(end, event.end)) for line in lines for event in line.events)
-    return 1 - _covered(inside) / (end - begin)
+def _span_of(event: TraceEvent, begins: Sequence[int], spans: Sequence[_Span]) -> _Span:
+    """Return the last span that begins before the event, or the first one if there is none."""
+    return spans[max(0, bisect_right(begins, event.begin) - 1)]
+
+
+def _whole(steps: Sequence[_Span], events: Sequence[TraceEvent]) -> list[_Span]:
+    """Return the time from the first step to the end of the last operation, since a device lags behind the host."""
+    begin = min((begin for begin, _ in steps), default=min((event.begin for event in events), default=0))
+    end = max((*(event.end for event in events), *(end for _, end in steps)), default=0)
+    return [(begin, end)] if end > begin else []
+
+
+def _idle(lines: Sequence[Line], spans: Sequence[_Span]) -> float:
+    begins = [begin for begin, _ in spans]
+
+    def inside() -> Iterator[_Span]:
+        for line in lines:
+            for event in line.events:
+                begin, end = _span_of(event, begins, spans)
+                yield max(begin, event.begin), min(end, event.end)
+
+    return 1 - _covered(inside()) / sum(end - begin for begin, end in spans)
 
 
 def _covered(spans: Iterable[_Span]) -> int:

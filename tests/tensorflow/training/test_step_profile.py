@@ -184,6 +184,14 @@ def test_only_the_owner_records(tmp_path):
     assert not (tmp_path / "profile").exists()
 
 
+def test_a_step_that_is_announced_again_has_one_mark(tmp_path):
+    attempt = Attempt(tmp_path)
+    attempt.train(0, 5)
+    attempt.profile.before_step(5)  # finds the end of the epoch
+    attempt.train(5, 10)
+    assert attempt.marks() == [[4, 5, 6]]
+
+
 def test_steps_outside_of_fits_are_counted_one_by_one(tmp_path):
     attempt = Attempt(tmp_path)
     for _ in range(10):

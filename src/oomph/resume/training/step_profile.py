@@ -57,7 +57,7 @@ class StepProfile:
         )
         """True if there is nothing to record, or nothing more."""
         self._trace: _Trace | None = None
-        self._marked = ExitStack()
+        self._mark: Any = None
         """The mark of the step that is running, by which the tools tell the steps of a trace apart."""
         self._outside = 0
         """The number of steps outside fits and resumable loops, which nobody else counts."""
@@ -91,11 +91,11 @@ class StepProfile:
     def _before(self, steps: int) -> None:
         if self._trace is None:
             self._begin(steps)
-        if self._trace is not None:
-            self._marked.enter_context(_mark(steps))
+        if self._trace is not None and self._mark is None:  # at the end of an epoch, a step is announced twice
+            self._mark = _begun_mark(steps)
 
     def _after(self, steps: int) -> None:
-        self._marked.close()
+        self._end_mark()
         if self._trace is not None:
             self._trace.last = steps
         if self._window.is_over(steps):
@@ -129,12 +129,17 @@ class StepProfile:
             self._fail(ProfileFailed(first=trace.first, why=cut))
             return
         saved = trace.save(cut)
-        self._marked.close()  # not earlier: a step that has not ended must have no mark in the trace
+        self._end_mark()  # not earlier: a step that has not ended must have no mark in the trace
         self._session.journal.write(saved)
         opens = how_to_open(os.path.relpath(self._run_dir / FOLDER))
         self._session.say(
             f"{saved_in_words(saved)}; oomph report shows what they spent their time on, and {opens} the whole trace"
         )
+
+    def _end_mark(self) -> None:
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            mark.__exit__(None, None, None)
 
     def _fail(self, failed: ProfileFailed) -> None:
         self.is_over, self._trace = True, None
@@ -220,11 +225,13 @@ class _Trace:
         return [path.relative_to(self._run_dir).as_posix() for path in found]
 
 
-def _mark(steps: int) -> Any:
-    """Return the mark of a step, in the form from which TensorBoard's profiler takes the time of a step."""
+def _begun_mark(steps: int) -> Any:
+    """Begin the mark of a step, in the form from which TensorBoard's profiler takes the time of a step."""
     import tensorflow as tf
 
-    return tf.profiler.experimental.Trace("train", step_num=steps + 1, _r=1)
+    mark = tf.profiler.experimental.Trace("train", step_num=steps + 1, _r=1)
+    mark.__enter__()
+    return mark
 
 
 def _owners_of(public: Any) -> list[Any]:
