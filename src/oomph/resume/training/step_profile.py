@@ -143,6 +143,7 @@ class StepProfile:
 
     def _fail(self, failed: ProfileFailed) -> None:
         self.is_over, self._trace = True, None
+        self._end_mark()
         self._session.journal.write(failed)
         self._session.say(failed_in_words(failed))
 
@@ -192,12 +193,14 @@ class _Trace:
         """Stop the profiler, and return what it wrote."""
         import tensorflow as tf
 
+        self._patches.close()
         try:
             tf.test.experimental.sync_devices()
             stopped = time.monotonic()
             tf.profiler.experimental.stop()
-        finally:
+        except Exception:
             self.drop()
+            raise
         name = next((name for name in sorted(self._sessions(), reverse=True) if name not in self._known), "")
         return ProfileSaved(
             first=self.first,
@@ -210,7 +213,7 @@ class _Trace:
         )
 
     def drop(self) -> None:
-        """Stop the profiler if it is still running, and write nothing."""
+        """Stop the profiler if it is still running. Writes nothing, and never raises."""
         import tensorflow as tf
 
         self._patches.close()

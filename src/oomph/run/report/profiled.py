@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -48,8 +49,8 @@ def failed_in_words(failed: ProfileFailed) -> str:
 
 
 def how_to_open(folder: str) -> str:
-    """Say which tool shows a trace on a line of time, with every operation."""
-    return f"xprof --logdir {folder}"
+    """Return the command of the tool that shows a trace on a line of time, with every operation."""
+    return f"xprof --logdir {shlex.quote(folder)}"
 
 
 def not_recorded(events: Sequence[Event]) -> Iterator[str]:
