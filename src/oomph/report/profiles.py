@@ -24,6 +24,7 @@ _MOST_TRACES = 5
 """The most traces to summarise, the newest ones: an attempt leaves at most one."""
 _TRACE = re.compile(rf"{FOLDER}/plugins/profile/(?!\.+/)[^/]+/[^/]+\.xplane\.pb")
 _LONGEST_NAME = 160
+_WITHOUT_CHEAP_ONES = " at most: the profiler leaves out operations that TensorFlow has found to be cheap"
 _NOTHING_SEEN = "there is no operation in it"
 
 
@@ -97,7 +98,8 @@ def rows_of(profile: ReportedProfile) -> list[tuple[str, str]]:
 
 def _rows(found: ProfileFigures, steps: int) -> Iterator[tuple[str, str]]:
     yield "a step", f"{_time(found.seconds / steps)} ({_time(found.seconds)} in all, slowed by the profiler)"
-    yield "idle", ", ".join(f"{name}: {_share(share)}" for name, share in found.idle.items()) + " of the time"
+    idle = ", ".join(f"{name}: {_share(share)}" for name, share in found.idle.items())
+    yield "idle", f"{idle} of the time" + ("" if found.to_device else _WITHOUT_CHEAP_ONES)
     what = "kernel" if found.to_device else "operation"
     yield "launches", f"{counted(found.launches, what, ',')}, {found.launches / steps:,.0f} a step"
     for heading, copies in (("copied to the device", found.to_device), ("copied to the host", found.to_host)):
