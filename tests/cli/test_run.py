@@ -20,6 +20,7 @@ from oomph.cli import run as run_verb
 from oomph.journal.events import AttemptStarted
 from oomph.journal.journal import Journal
 from oomph.protocol.handover import Guarding
+from oomph.protocol.profile_window import ProfileWindow
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor import launch as launching
@@ -138,6 +139,12 @@ def test_checkpoint_every_accepts_steps_or_seconds(asked, text, expected):
     assert (asked[0].guarding.checkpoint_steps, asked[0].guarding.checkpoint_seconds) == expected
 
 
+def test_profile_is_a_slice_of_steps(asked):
+    cli.main(["run", "--profile", "100:110", "train.py", "--profile", "x"])
+    assert asked[0].guarding.profile == ProfileWindow(100, 110)
+    assert asked[0].words == ("train.py", "--profile", "x")
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -149,6 +156,10 @@ def test_checkpoint_every_accepts_steps_or_seconds(asked, text, expected):
         ["--no-such-option", "train.py"],
         ["--no-guard", "--verify", "3", "train.py"],
         ["--no-guard", "--recheck", "3", "train.py"],
+        ["--no-guard", "--profile", "1:3", "train.py"],
+        ["--profile", "5:3", "train.py"],
+        ["--profile", "0:50000", "train.py"],
+        ["--profile", "ten", "train.py"],
         ["--run-dir"],
     ],
 )

@@ -34,6 +34,8 @@ from oomph.protocol.creations import DIRECTORY, Creation, Earlier
 from oomph.protocol.handover import REHEARSAL, Handover, Injection
 from oomph.protocol.handover import VARIABLE as HANDOVER
 from oomph.protocol.progress import ProgressBoard, read_progress
+from oomph.report.profile_figures import figures_of
+from oomph.report.xplane import DamagedTraceError, LargeTraceError
 from oomph.run.directory.pruning import remove
 from oomph.run.directory.run_directory import RunDirectory, read_record, read_summary
 from oomph.run.directory.unfinished import first_trusted, unfinished, unfinished_runs
@@ -41,6 +43,7 @@ from oomph.run.policy import decisions
 from oomph.run.policy.decide import decide
 from oomph.run.policy.examination import Trail, examine
 from oomph.run.report.account import account
+from oomph.run.report.profiled import not_recorded
 from oomph.run.report.story import as_text as story_as_text
 from oomph.run.report.story import story_of
 from oomph.run.report.summary import summarise
@@ -51,6 +54,8 @@ from oomph.script.kept_micro_batches import MicroBatches, Start
 
 DATA = Path(__file__).parent
 RUN = DATA / "run"
+TRACE = DATA / "trace.xplane.pb"
+"""A step on the host and on a GPU, as TensorFlow's profiler writes it."""
 WHOLE = {path.relative_to(RUN).as_posix(): path.read_bytes() for path in RUN.rglob("*") if path.is_file()}
 """A run on disk that ran out of memory, was killed, and continued."""
 
@@ -74,6 +79,7 @@ def _journal(run: Path) -> None:
     foreign_format(run)
     summary = summarise(events, 1)
     summary.to_json()
+    list(not_recorded(events))
     for line in account(summary, str(run), "again"):
         str(line)
     _story(events)
@@ -88,6 +94,10 @@ def _journal(run: Path) -> None:
     for change in ledger.changes:
         set_aside(run / "checkpoints", change.value)
     behind(run, ["device-oom"])
+
+
+def _figures(run: Path) -> None:
+    figures_of((run / TRACE.name).read_bytes())
 
 
 def _story(events: Sequence[Event]) -> None:
@@ -249,6 +259,7 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
             _checkpoint,
             (OomphError,),
         ),
+        Reader("trace", TRACE.name, damaged_bytes(TRACE.read_bytes()), _figures, (DamagedTraceError, LargeTraceError)),
         Reader("checksums", "SHA256SUMS", damaged_bytes(checkpoint["SHA256SUMS"].encode()), _sums, (OomphError,)),
         Reader(
             "pages",

@@ -179,6 +179,7 @@ class LoopWatch:
         if joined.board is not None:
             testing.steps_committed(joined.board.count_step(restored))
         loops.note_step()
+        loops.note_committed()
         if not self._told:
             self._told = True
             lines = enclosing_loops(sys._getframe(1))

@@ -11,6 +11,7 @@ from pathlib import Path
 from oomph.cli.output import say, write
 from oomph.errors import OutputError, UsageError
 from oomph.protocol.handover import Guarding
+from oomph.protocol.profile_window import ProfileWindow
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -28,7 +29,7 @@ _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _WITH_VALUE = (
     "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck",
-    "--notify", "--color",
+    "--profile", "--notify", "--color",
 )  # fmt: skip
 
 _OF_THE_GUARD = (
@@ -110,6 +111,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
+        "--profile",
+        metavar="START:STOP",
+        help="record the steps after step START, up to step STOP, with TensorFlow's profiler; oomph report shows what"
+        " they spent their time on",
+    )
+    add(
         "--notify",
         metavar="COMMAND|URL",
         help="report the end of the run, a hang or a critical finding: to a command, whose last argument is the"
@@ -186,6 +193,8 @@ def run(args: argparse.Namespace) -> int:
             notify=args.notify,
         )
     )
+    if args.profile is not None:
+        _tell_missed(outcome.run_dir)
     if args.report:
         _write_report(outcome.run_dir)
     if args.json:
@@ -204,6 +213,18 @@ def _write_report(run_dir: Path | None) -> None:
         say(f"the report is in {write_into(run_dir)}")
     except Exception as error:
         say(f"the report could not be written: {error}")
+
+
+def _tell_missed(run_dir: Path | None) -> None:
+    """Say which steps were not recorded although `--profile` asks for them."""
+    from oomph.journal.journal import read_journal
+    from oomph.run.report.profiled import missed
+
+    if run_dir is None:
+        say("nothing was recorded, since the run has no directory")
+        return
+    for text in missed(read_journal(run_dir)):
+        say(text)
 
 
 def _without_address(typed: Sequence[str], notify: str | None) -> list[str]:
@@ -238,6 +259,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
         ignore_before=time.time() if args.start_over else None,
         trust_finished_fits=args.trust_finished_fits,
         skip_corrupt=args.skip_corrupt,
+        profile=None if args.profile is None else _profiled(args.profile),
     )
 
 
@@ -264,7 +286,7 @@ def _check_guarded(args: argparse.Namespace) -> None:
     """Reject or report options that require the guard if --no-guard is given."""
     if not args.no_guard:
         return
-    for name in ("verify", "recheck"):
+    for name in ("verify", "recheck", "profile"):
         if getattr(args, name) is not None:
             raise UsageError(f"--{name} needs the guard, but --no-guard switches it off: drop one of them")
     idle = [option for option in _OF_THE_GUARD if getattr(args, option[2:].replace("-", "_"))]
@@ -282,6 +304,14 @@ def every(text: str | None) -> tuple[int | None, float | None]:
     if found[2] is None:
         return int(found[1]), None
     return None, float(found[1]) * _UNITS[found[2]]
+
+
+def _profiled(text: str) -> ProfileWindow:
+    """Parse the value of `--profile`. Raises UsageError if it is not START:STOP."""
+    try:
+        return ProfileWindow.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--profile: {error}") from None
 
 
 def _allowed(args: argparse.Namespace) -> frozenset[str]:

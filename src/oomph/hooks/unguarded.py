@@ -139,7 +139,10 @@ def _watch_loops(seen: _Seen) -> None:
             outermost = getattr(running, "function", None)
             if tf.executing_eagerly():
                 seen.step_of_a_loop(self, applied=False)
-            elif outermost is not None:
+                applied = apply(self, *args, **kwargs)
+                loops.note_committed()
+                return applied
+            if outermost is not None:
                 appliers[outermost] = weakref.ref(self)
         return apply(self, *args, **kwargs)
 
@@ -156,6 +159,7 @@ def _watch_loops(seen: _Seen) -> None:
             running.function = None
         if self in appliers and not being_handled():
             seen.step_of_a_loop(appliers[self](), applied=True)
+            loops.note_committed()
         return result
 
     patch(optimizer, "apply", watched_apply)
@@ -252,3 +256,4 @@ class TrainingOutsideFit(WatchedSteps):
     def after_step(self) -> None:
         super().after_step()
         loops.note_step()
+        loops.note_committed()

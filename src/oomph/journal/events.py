@@ -35,6 +35,7 @@ class RunStarted(Fact, event="run-started"):
 
     oomph: str = ""
     start_over: bool = False
+    profile: Sequence[int] | None = None
 
 
 class MachineSeen(Fact, event="machine"):
@@ -503,6 +504,32 @@ class ResumedItself(AtStep, event="resumed-itself"):
     steps: int = 0
     reason: str = ""
     why: ReasonData | None = None
+
+
+class ProfileStarted(Fact, event="profile-started"):
+    """TensorFlow's profiler records the steps from here on."""
+
+    first: int = 0
+
+
+class ProfileSaved(Fact, event="profile-saved"):
+    """The trace of some steps was written."""
+
+    first: int = 0
+    last: int = 0
+    trace: str = ""
+    bytes: int | None = None
+    seconds: float | None = None
+    saving_seconds: float | None = None
+    cut: str = ""
+
+
+class ProfileFailed(Fact, event="profile-failed"):
+    """No trace was or will be written."""
+
+    first: int = 0
+    why: str = ""
+    reason: str = ""
 
 
 class RepeatCompared(AtStep, event="compared"):

@@ -10,9 +10,10 @@ import json
 import os
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oomph.files.opening import open_own
+from oomph.protocol.profile_window import ProfileWindow
 
 REHEARSAL = "OOMPH_REHEARSAL"
 _MARK = "rehearsed"
@@ -48,6 +49,14 @@ class Guarding(NamedTuple):
     """True to leave out elements for which a tf.data pipeline fails."""
     resumes_edited: bool = True
     """False to resume only fits whose code has not changed, since the run may be that of another notebook."""
+    profile: ProfileWindow | None = None
+    """The steps to record with TensorFlow's profiler, or None for none."""
+
+    @classmethod
+    def of_document(cls, document: dict[str, Any]) -> Guarding:
+        """Build the options from the handover's JSON. Raises TypeError or ValueError if they are damaged."""
+        profile = document.get("profile")
+        return cls(**{**document, "profile": None if profile is None else ProfileWindow(*map(int, profile))})
 
 
 class Injection(NamedTuple):
@@ -135,7 +144,7 @@ class Handover(NamedTuple):
             document["changes"] = tuple((str(name), str(value)) for name, value in document.get("changes", ()))
             known = document.get("run_dir_is")
             document["run_dir_is"] = None if known is None else (int(known[0]), int(known[1]))
-            document["guarding"] = Guarding(**document.get("guarding", {}))
+            document["guarding"] = Guarding.of_document(document.get("guarding", {}))
             return cls(**document)
         except (ValueError, TypeError, AttributeError, IndexError, KeyError):
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from oomph.page.axis import in_local_time
 from oomph.report import charts
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
+from oomph.report.profiles import ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, as_documents, operations_of, rows_of
 from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.report.timeline import in_words
 from oomph.run.report.summary import result_in_words
@@ -44,6 +45,7 @@ def _markdown(recording: Recording) -> Iterator[str]:
         yield "\n## Over time\n"
         rows = [(f"{chart.title}: {row[0]}", *row[1:]) for chart in drawn for row in charts.as_rows(chart)]
         yield from _table(("", "smallest", "mean", "largest", "last"), rows)
+    yield from _profiles(recording.profiles)
     told = reported(recording)
     if told:
         yield "\n## Incidents"
@@ -55,6 +57,20 @@ def _markdown(recording: Recording) -> Iterator[str]:
     yield from _table(("", ""), environment_of(recording))
 
 
+def _profiles(profiles: Profiles) -> Iterator[str]:
+    for each in profiles.taken:
+        yield f"\n## Profile of {_text(each.title)}\n"
+        yield from (f"- {heading}: {_text(text)}" for heading, text in rows_of(each))
+        if each.figures is not None:
+            yield ""
+            yield from _table(OPERATION_HEADS, operations_of(each.figures))
+    if profiles.opens:
+        yield f"\n{ON_A_LINE_OF_TIME}: {_text(profiles.opens)}"
+    if profiles.missing:
+        yield "\n## Not in the profile\n"
+        yield from (f"- {_text(text)}" for text in profiles.missing)
+
+
 def _incident(each: ReportedIncident) -> Iterator[str]:
     code = f" ({each.code})" if each.code else ""
     yield f"\n### {each.number}. {_text(each.fault)}{code}\n"
@@ -62,7 +78,7 @@ def _incident(each: ReportedIncident) -> Iterator[str]:
     yield from (f"- what you can do: {_text(text)}" for text in each.remedies)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]] | list[tuple[str, str]]) -> Iterator[str]:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"| {' | '.join('---' for _ in head)} |"
     yield from (f"| {' | '.join(map(_text, row))} |" for row in rows)
@@ -100,6 +116,7 @@ def as_document(recording: Recording) -> dict[str, Any]:
         ],
         "micro_batches": [{"time": at, "size": size} for at, size in micro_batches_of(recording)],
         "incidents": [_entry(each) for each in reported(recording)],
+        "profiles": as_documents(recording.profiles),
         "findings": recording.story.as_document()["findings"],
         "diagnoses": render.as_document(recording.diagnoses)["diagnoses"],
         "environment": dict(environment_of(recording)),

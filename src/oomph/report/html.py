@@ -19,6 +19,7 @@ from oomph.report import charts, timeline
 from oomph.report.charts import Chart, TimeLine
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
+from oomph.report.profiles import COMPILED, ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, operations_of, rows_of
 from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
@@ -56,6 +57,7 @@ def sections(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> di
         "head": "".join(_headline(recording)),
         "attempts": "".join(_attempts(recording, line)),
         "charts": "".join(_charts(recording, line, drawn)),
+        "profile": "".join(_profile(recording.profiles)),
         "incidents": "".join(_incidents(told)),
         "findings": "".join(_findings(recording)),
         "environment": "".join(_environment(recording)),
@@ -194,6 +196,29 @@ def _legend(chart: Chart) -> str:
 
 def _figures(chart: Chart) -> str:
     return table(("", "smallest", "mean", "largest", "last"), charts.as_rows(chart))
+
+
+def _profile(profiles: Profiles) -> Iterator[str]:
+    if not profiles.taken and not profiles.missing:
+        return
+    yield _heading("profile", "Profile")
+    for each in profiles.taken:
+        yield f"<h3>{safe(each.title[:1].upper() + each.title[1:])}</h3>\n"
+        yield (
+            "<dl>"
+            + "".join(f"<dt>{escape(head)}</dt><dd>{safe(text)}</dd>" for head, text in rows_of(each))
+            + "</dl>\n"
+        )
+        if each.figures is not None:
+            yield table(OPERATION_HEADS, operations_of(each.figures))
+            yield f'<p class="soft">{COMPILED}</p>\n' if each.figures.compiled else ""
+    yield from (f"<p>{safe(_as_sentence(text))}.</p>\n" for text in profiles.missing)
+    if profiles.opens:
+        yield f"<p>{ON_A_LINE_OF_TIME}: <code>{safe(profiles.opens)}</code></p>\n"
+
+
+def _as_sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:

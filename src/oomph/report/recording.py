@@ -26,6 +26,7 @@ from oomph.journal.journal import Event, by_attempt, facts, last, pairs, read_jo
 from oomph.journal.journal_reader import JournalReader
 from oomph.page.axis import is_plausible
 from oomph.report.curves import Curves, read_curves
+from oomph.report.profiles import Profiles, read_profiles
 from oomph.run.directory.recorded_story import command_of_run, exit_code_of, is_of_notebook, story_from
 from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
 from oomph.run.directory.unfinished import unfinished
@@ -69,6 +70,7 @@ class Recording:
     decisions: tuple[Decision, ...]
     diagnoses: tuple[Diagnosis, ...]
     curves: Curves
+    profiles: Profiles = field(default_factory=Profiles)
     snapshot: Snapshot | None = None
     """The machine at the last start, or None if the journal does not describe it."""
     is_going_on: bool = False
@@ -137,6 +139,7 @@ def read_recording(path: Path) -> Recording:
             decisions=tuple(replay(events)),
             diagnoses=tuple(_diagnoses(path)),
             curves=curves,
+            profiles=read_profiles(path, events),
             snapshot=recorded(path),
             is_going_on=left is not None and left.going_on,
         )

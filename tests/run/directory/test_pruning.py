@@ -101,6 +101,17 @@ def test_run_is_removed_whole_and_the_space_reported(tmp_path: Path) -> None:
     assert 12_000 <= planned.freed_bytes <= before
 
 
+def test_traces_count_to_the_size_of_a_run_and_are_removed_with_it(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    before = disk_bytes(run)
+    trace = run / "profile/plugins/profile/2026_11_30_08_01_40/vm.xplane.pb"
+    trace.parent.mkdir(parents=True)
+    trace.write_bytes(b"x" * 100_000)
+    assert disk_bytes(run) - before >= 100_000
+    assert remove(run).left == ()
+    assert not run.exists()
+
+
 def test_files_that_are_not_oomph_s_stay(tmp_path: Path) -> None:
     run = made(tmp_path / "r")
     (run / "model.keras").write_text("mine")

@@ -197,6 +197,7 @@ class Fit(RunningFit):
     @outside_strategy_scope()
     def leave(self) -> None:
         """Clean up after Keras' fit, no matter how it exits. Restores Keras' initial epoch for the model's next fit."""
+        self.fits.profile.end()
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.fits.files.end()
         data = self.arguments.get("x")
@@ -263,11 +264,13 @@ class Fit(RunningFit):
             self.fits.warn_once(
                 f"{type(error).__name__}: {error}; training continues, without checkpoints while this error persists"
             )
+        self.fits.profile.before_step(self.fits.steps, self.model.steps_per_execution)
 
     @outside_strategy_scope()
     def after_step(self) -> None:
         """Count a committed execution, which is one step or `steps_per_execution` of them, and write its witness."""
         count = self.model.steps_per_execution
+        self.fits.profile.after_step(self.fits.steps + count)
         self._leave_witness(count)
         self.step += count
         self.fits.steps += count

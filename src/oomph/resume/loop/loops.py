@@ -83,6 +83,12 @@ def note_step() -> None:
     meter.count()
 
 
+def note_committed() -> None:
+    """Let the profile know that a step is over that `note_step` measures."""
+    if _fits is not None and is_training_elsewhere():
+        _fits.profile.step_outside(_fits.steps)
+
+
 def begin(steps: Steps) -> LoopObserver:
     """Return the observer of a new loop, which is `Unwatched` in a fit or another loop or outside the owner process."""
     try:

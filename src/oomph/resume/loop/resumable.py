@@ -122,6 +122,7 @@ class ResumableLoop(RunningLoop):
 
     def left(self) -> None:
         """Clean up after the loop, whether it ran to completion, hit a `break`, or raised an exception."""
+        self.fits.profile.end()
         self.fits.meter.end()
         self.checkpoints.settle(wait=not self.fits.preemption.is_hurried)
         self.proof.tell(at_the_end=True)
@@ -145,6 +146,7 @@ class ResumableLoop(RunningLoop):
             self._leave()
         if self._poison:
             self._skip_poison()
+        self.fits.profile.before_step(self.fits.steps)
         self._asked = time.perf_counter()
 
     def taken(self, batch: Any) -> None:
@@ -156,6 +158,7 @@ class ResumableLoop(RunningLoop):
 
     def stepped(self) -> None:
         """Count a step and write its witness once the loop's body is done with the batch."""
+        self.fits.profile.after_step(self.fits.steps + 1)
         if not self._stepped:
             self._stepped = True
             self.variables.look_again()

@@ -44,6 +44,7 @@ from oomph.protocol.reasons import because
 from oomph.resume.training.call_place import Place, place_of_call
 from oomph.resume.training.identity import FitIdentity, fingerprint, visit_key
 from oomph.resume.training.known_fits import WasEdited, state_of
+from oomph.resume.training.step_profile import StepProfile
 from oomph.resume.training.visits import Visits
 from oomph.script import environment_read, guarded_trainings
 from oomph.script.background import Background
@@ -114,6 +115,8 @@ class Fits:
         self._board = _training_board(session)
         self.meter = Meter(self._board, self.say_once)
         """Measures training for the monitor."""
+        self.profile = StepProfile(session)
+        """Records some steps with TensorFlow's profiler, if that was asked for."""
         self.files = OpenedFiles(session.run_dir, self._appends())
         """The files that the script opens while it trains."""
         self.passed_on: list[Any] = []

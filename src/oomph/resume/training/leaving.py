@@ -14,6 +14,7 @@ from oomph.protocol.reasons import Reason
 from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
 from oomph.run.policy.decide import GAVE_UP_EXIT_CODE
+from oomph.run.report.profiled import INTERRUPTED
 from oomph.script.ending import TrainingEnding
 from oomph.script.kept_micro_batches import Start
 from oomph.script.preemption import CTRL_C
@@ -150,6 +151,7 @@ def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
     """Stop training as the signal requests, once everything that can be saved has been saved."""
     if fits.preemption.asked == CTRL_C:
         fits.preemption.interrupt()
+    fits.profile.end(INTERRUPTED)
     note_here(Preempted(signal=fits.preemption.asked, steps=fits.steps, saved=fits.saved))
     _ending(fits).obey(fits.preemption.asked, fits.steps, fits.saved)
 

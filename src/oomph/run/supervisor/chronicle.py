@@ -31,6 +31,7 @@ from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, Journal, facts, last, read_journal, refuse_later
 from oomph.monitor.board import BOARD, BoardReader
 from oomph.protocol import creations
+from oomph.protocol.handover import Guarding
 from oomph.protocol.progress import Progress, read_progress
 from oomph.run.hang.limits import Hang
 from oomph.run.policy import decisions
@@ -77,7 +78,7 @@ class Chronicle:
         """The number of the newest checkpoint when this attempt started, or None if unknown."""
 
     def begin_attempt(
-        self, command: Sequence[str], python: str, machine: MachineAtStart, start_over: bool = False
+        self, command: Sequence[str], python: str, machine: MachineAtStart, guarding: Guarding | None = None
     ) -> None:
         """Open the journal of the next attempt."""
         self.attempt += 1
@@ -87,7 +88,7 @@ class Chronicle:
             creations.refuse_later(self._run_dir, self.attempt)
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
-            self.write(RunStarted(oomph=oomph.__version__, start_over=start_over))
+            self.write(_run_started(guarding or Guarding()))
             if machine.snapshot is not None:
                 self._journal.write(MachineSeen(snapshot=machine.snapshot, repairs=machine.changes))
         found = self._checkpoints()
@@ -252,6 +253,11 @@ class Chronicle:
         if ended is None or decided is None or ended.seconds > _LONGEST_START_SECONDS:
             return False
         return any((decided.ending or {}).get(how) for how in ("stopped", "interrupted", "called_off"))
+
+
+def _run_started(guarding: Guarding) -> RunStarted:
+    profile = None if guarding.profile is None else list(guarding.profile)
+    return RunStarted(oomph=oomph.__version__, start_over=guarding.ignore_before is not None, profile=profile)
 
 
 def _lasted(events: Sequence[Event]) -> float:
