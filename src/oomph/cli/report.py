@@ -76,7 +76,7 @@ def _write_format(args: argparse.Namespace, run_dir: Path) -> None:
         _write(as_page(recording), args.out)
         say(f"the report is in {args.out}")
     elif args.format == "csv":
-        _write_lines(formats.csv_lines(run_dir, max(recording.curves.gpus, default=-1) + 1), args.out)
+        _write_lines(formats.csv_lines(recording), args.out)
     elif args.format == "md":
         _write(formats.as_markdown(recording), args.out)
     elif args.out is None:

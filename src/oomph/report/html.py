@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -22,6 +22,7 @@ from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
+from oomph.run.report.story import SavingKind
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.wrapping import shortened
@@ -54,18 +55,20 @@ def sections(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> di
     told = reported(recording)
     parts = {
         "head": "".join(_headline(recording)),
-        "attempts": "".join(_attempts(recording, line)),
-        "charts": "".join(_charts(recording, line, drawn)),
+        "attempts": "".join(_attempts(recording)),
+        "time": "".join(_over_time(recording, line, drawn)),
+        "charts": "".join(figures(drawn, recording.curves.times, line)),
         "incidents": "".join(_incidents(told)),
         "findings": "".join(_findings(recording)),
         "environment": "".join(_environment(recording)),
-        "faults": "".join(_pages(told)),
+        "faults": "".join(fault_pages(told)),
     }
     return {name: content for name, content in parts.items() if content}
 
 
 def _section(name: str, content: str) -> str:
-    return f'<section id="{name}" aria-labelledby="{name}-title">{content}</section>\n'
+    named = 'aria-label="Charts"' if name == "charts" else f'aria-labelledby="{name}-title"'
+    return f'<section id="{name}" {named}>{content}</section>\n'
 
 
 def _heading(name: str, text: str) -> str:
@@ -109,12 +112,19 @@ def _headline(recording: Recording) -> Iterator[str]:
         yield f'<p class="{sure}">{safe(result)}</p>\n'
     yield "".join(f"<p>{safe(text)}</p>\n" for text in (story.improvement,) if text)
     for each in story.savings:
-        what = f"{each.text[:1].lower()}{each.text[1:]}"
-        yield f"<p>The next run can save {safe(what)}: <code>{safe(each.command)}</code></p>\n"
+        yield f"<p>{safe(_SAVING[each.kind].format(time=as_duration(each.seconds)))}: "
+        yield f"<code>{safe(each.command)}</code></p>\n"
     if summary.larger_batch is not None and summary.exit_code == 0:
         yield f"<p>On this device, {safe(larger_batch_in_words(summary.larger_batch))}.</p>\n"
     rows = [*account_of(recording), ("when", _when(recording))]
     yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
+
+
+_SAVING: Mapping[SavingKind, str] = {
+    "micro-batch": "The next run can start with the micro-batch that this one took {time} to find",
+    "checkpoints": "Repeated steps took {time}. Checkpoints at shorter intervals, which also cost time, would have"
+    " saved a part of that",
+}
 
 
 def _when(recording: Recording) -> str:
@@ -123,11 +133,10 @@ def _when(recording: Recording) -> str:
     return f"{begin} to {until}, {as_duration(recording.end - recording.begin)}"
 
 
-def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
+def _attempts(recording: Recording) -> Iterator[str]:
     if not recording.attempts:
         return
     yield _heading("attempts", "Attempts")
-    yield timeline.as_bars(recording, line)
     rows = (
         (
             str(attempt.number),
@@ -146,20 +155,29 @@ def _at(moment: float) -> str:
     return in_local_time(moment, _CLOCK)
 
 
-def _charts(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
+def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
+    """Yield what all charts share: how they are made, how they are used, and above them the attempts as bars."""
+    yield _heading("time", "Over time")
+    yield f'<p class="soft">{safe(_how_drawn(recording) if drawn else _why_no_charts(recording))}</p>\n'
+    yield HOW_TO_ZOOM if drawn else ""
+    if recording.attempts:
+        yield timeline.as_bars(recording, line, charts.margins_of(drawn, line))
+
+
+def _how_drawn(recording: Recording) -> str:
     curves = recording.curves
-    yield _heading("charts", "Over time")
-    if not drawn:
-        yield f"<p>{safe(_why_no_charts(recording))}</p>\n"
-        return
     note = f"{counted(curves.samples, 'sample', ',')}, one a second"
     if curves.is_thinned:
         note += f"; of every {as_duration(curves.interval)} the smallest and the largest value are shown"
     if curves.went_back:
         note += "; the clock was turned back during the run, so that parts of the curves overlap"
-    note += f". Times are those of this machine ({in_local_time(recording.begin, '%Z')})."
-    yield f'<p class="soft">{safe(note)}</p>\n'
-    yield from figures(drawn, curves.times, line)
+    return f"{note}. Times are those of this machine ({in_local_time(recording.begin, '%Z')})."
+
+
+HOW_TO_ZOOM = (
+    '<p class="soft live">Drag to zoom, double-click to see everything. With the keyboard: arrow keys move the'
+    " cursor, + and − zoom, 0 shows everything.</p>\n"
+)
 
 
 def _why_no_charts(recording: Recording) -> str:
@@ -170,16 +188,13 @@ def _why_no_charts(recording: Recording) -> str:
 
 def figures(drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:
     """Yield each chart: interactive with scripts, a picture without, and its figures in a table."""
-    yield (
-        '<p class="soft live">Drag to zoom, double-click to see everything. With the keyboard: arrow keys move the'
-        " cursor, + and − zoom, 0 shows everything.</p>\n"
-    )
+    margins = charts.margins_of(drawn, line)
     for chart in drawn:
         note = f'<p class="soft">{escape(chart.note)}</p>' if chart.note else ""
         yield (
             f'<figure id="chart-{chart.key}"><figcaption><h3>{escape(chart.title)}</h3>{note}</figcaption>'
             f'<div class="live plot" data-chart="{chart.key}"></div>'
-            f'<div class="still">{charts.as_picture(chart, times, line)}{_legend(chart)}</div>'
+            f'<div class="still">{charts.as_picture(chart, times, line, margins)}{_legend(chart)}</div>'
             f"<details><summary>Figures</summary>{_figures(chart)}</details></figure>\n"
         )
 
@@ -201,7 +216,7 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
         return
     yield _heading("incidents", "Incidents")
     for each in told[:_MOST_FAULTS]:
-        yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {_named(each)}</h3><dl>'
+        yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {fault_link(each)}</h3><dl>'
         yield "".join(f"<dt>{escape(head)}</dt><dd>{safe(text)}</dd>" for head, text in each.rows())
         yield "</dl>"
         yield _remedies(each)
@@ -211,7 +226,8 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
         yield f"<p>{more}: <code>oomph report --format json</code> lists all of them.</p>\n"
 
 
-def _named(each: ReportedIncident) -> str:
+def fault_link(each: ReportedIncident) -> str:
+    """Return the name of an incident's fault, with a link to its page if it has one."""
     name = safe(each.fault)
     return f'<a href="#fault-{escape(each.code)}">{name} ({escape(each.code)})</a>' if each.page else name
 
@@ -244,7 +260,8 @@ def _environment(recording: Recording) -> Iterator[str]:
     yield table((), environment_of(recording))
 
 
-def _pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
+def fault_pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
+    """Yield the page of each fault of these incidents once."""
     pages = {each.code: each.page for each in told if each.page is not None}
     if not pages:
         return

@@ -51,6 +51,7 @@
     return {
       width,
       height: 260,
+      padding: [null, 14, null, null],
       tzDate: onClock,
       legend: { show: false },
       cursor: { sync: { key: "run", setSeries: false }, drag: { x: true, y: false }, y: false, points: { size: 6 } },
@@ -65,7 +66,7 @@
           ticks: { show: false },
           space: 80,
           size: 32,
-          values: (u, ticks, axis, space, step) => ticks.map((at) => clock(at, step)),
+          values: (u, ticks, axis, space, step) => (u.ticks = ticks.map((at) => [at, clock(at, step)])).map(([, name]) => name),
         },
         {
           stroke: () => colour("--soft"),
@@ -86,7 +87,7 @@
           points: { show: data.times.length < 3 },
         })),
       ],
-      hooks: { drawClear: [shade], draw: [ruled, flagged], setCursor: [shown] },
+      hooks: { drawClear: [shade], draw: [ruled, flagged, followed], setCursor: [shown] },
     };
   }
 
@@ -132,6 +133,26 @@
       flag.addEventListener("mousedown", (event) => event.stopPropagation());
       u.over.append(flag);
     }
+  }
+
+  // The attempts as bars, above the charts, show the same part of the run.
+  function followed(u) {
+    if (u !== plots.values().next().value) return;
+    const { min, max } = u.scales.x;
+    const share = (at) => Math.min(Math.max((at - min) / (max - min), 0), 1);
+    for (const each of document.querySelectorAll(".timeline [data-at]")) {
+      const from = Number(each.dataset.at), until = Number(each.dataset.until ?? from);
+      each.hidden = until < min || from > max;
+      each.style.left = `${share(from) * 100}%`;
+      if (each.dataset.until) each.style.width = `${(share(until) - share(from)) * 100}%`;
+    }
+    const ticks = u.ticks.map(([at, name]) => {
+      const tick = document.createElement("span");
+      tick.style.left = `${share(at) * 100}%`;
+      tick.textContent = name;
+      return tick;
+    });
+    document.querySelector(".timeline .clock")?.replaceChildren(...ticks);
   }
 
   function shown(u) {
@@ -240,6 +261,7 @@
 
   root.classList.add("scripted");
   draw();
+  addEventListener("beforeprint", () => zoom(data.begin, data.end));  // the pictures on paper show everything
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach((u) => u.redraw()));
   if (data.going_on && location.protocol.startsWith("http")) setTimeout(renew, 2000);
 })();
