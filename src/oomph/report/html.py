@@ -116,6 +116,8 @@ def _headline(recording: Recording) -> Iterator[str]:
         yield f"<code>{safe(each.command)}</code></p>\n"
     if summary.larger_batch is not None and summary.exit_code == 0:
         yield f"<p>On this device, {safe(larger_batch_in_words(summary.larger_batch))}.</p>\n"
+    if recording.missing:
+        yield f'<p class="warn">{safe(recording.missing)}</p>\n'
     rows = [*account_of(recording), ("when", _when(recording))]
     yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
 

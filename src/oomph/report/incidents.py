@@ -55,6 +55,7 @@ class ReportedIncident:
 def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
     """Return the incidents of a run, in order."""
     diagnoses = {diagnosis.name: diagnosis for diagnosis in recording.diagnoses}
+    remedies = {name: _remedies(diagnosis) for name, diagnosis in diagnoses.items()}  # once, for up to 10⁵ incidents
     ends = {attempt.number: attempt.end for attempt in recording.attempts}
     return tuple(
         ReportedIncident(
@@ -69,7 +70,7 @@ def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
             decision=incident.done,
             why=_why(recording, incident.attempt) if ends.get(incident.attempt) == incident.time else (),
             cost=incident.cost,
-            remedies=_remedies(diagnoses.get(incident.fault)),
+            remedies=remedies.get(incident.fault, ()),
         )
         for number, incident in enumerate(recording.story.incidents, 1)
         for page in (find(incident.fault),)
@@ -95,8 +96,6 @@ def _evidence(shown_by: str, diagnosis: Diagnosis | None) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _remedies(diagnosis: Diagnosis | None) -> tuple[str, ...]:
-    if diagnosis is None:
-        return ()
+def _remedies(diagnosis: Diagnosis) -> tuple[str, ...]:
     documents: Sequence[Mapping[str, str]] = [remedy.as_document() for remedy in diagnosis.remedies[:_MOST_REMEDIES]]
     return tuple(document["text"] for document in documents)

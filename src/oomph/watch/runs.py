@@ -47,7 +47,7 @@ class RunReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._journal = JournalReader(path)
+        self._journal = JournalReader(path, newest=True)
         self._recent = RecentSamples(path, KEPT)
         self._read: tuple[Sequence[Event], bool] | None = None
         self._highlights = Highlights()
