@@ -169,9 +169,9 @@ def _run_directory(word: str) -> Path:
 
 def _newest() -> Path:
     from oomph.explain.reading.file import is_run
-    from oomph.run.directory.search import runs_in
+    from oomph.run.directory.search import runs_and_monitored
 
-    runs = [Path()] if is_run(Path()) else runs_in(Path())
+    runs = [Path()] if is_run(Path()) else runs_and_monitored(Path())
     if not runs:
         raise ExamineError("there is no run in this folder: name a run directory, or train with oomph run")
     return runs[0]
