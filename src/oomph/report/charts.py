@@ -59,6 +59,8 @@ class Marking:
     anchor: str
     kind: str = ""
     """"" for a fault, "restart" for the start of an attempt."""
+    colour: int | None = None
+    """The number of the curve in whose colour it is drawn, or None for that of its kind."""
 
 
 @dataclass(frozen=True)
@@ -208,9 +210,12 @@ def as_data(charts: Sequence[Chart], times: Sequence[float], line: TimeLine) -> 
         ],
         "begin": line.begin,
         "end": line.end,
-        "marks": [{"at": each.at, "title": each.title, "to": each.anchor, "kind": each.kind} for each in line.markings],
+        "marks": [
+            {"at": each.at, "title": each.title, "to": each.anchor, "kind": each.kind, "colour": each.colour}
+            for each in line.markings
+        ],
         "spans": [
-            {"begin": each.begin, "end": _until(each, line), "title": each.message, "kind": each.severity}
+            {"begin": each.begin, "end": each.until(line.end), "title": each.message, "kind": each.severity}
             for each in line.findings
         ],
     }
@@ -221,10 +226,6 @@ def _rounded(value: float | None) -> float | None:
         return None
     short = float(f"{value:.{_DIGITS}g}")
     return int(short) if short == int(short) else short
-
-
-def _until(found: Found, line: TimeLine) -> float:
-    return line.end if found.end is None else found.end
 
 
 # -- as a picture, for paper and for browsers without scripts ---------------------------------------------------------
@@ -245,9 +246,10 @@ def as_picture(chart: Chart, times: Sequence[float], line: TimeLine, margins: Ma
 
 def _parts(canvas: drawing.ChartCanvas, chart: Chart, times: Sequence[float], line: TimeLine) -> Iterator[str]:
     for found in line.findings:
-        yield drawing.span(canvas, found.begin, _until(found, line), found.message, found.severity)
+        yield drawing.span(canvas, found.begin, found.until(line.end), found.message, found.severity)
     for marking in line.markings:
-        yield drawing.mark(canvas, marking.at, marking.title, marking.kind)
+        kind = marking.kind if marking.colour is None else f"s{marking.colour % drawing.COLOURS}"
+        yield drawing.mark(canvas, marking.at, marking.title, kind)
     for number, curve in enumerate(chart.curves):
         yield drawing.line(canvas, _coarse(times, curve.values), None if curve.is_limit else number)
 

@@ -17,7 +17,7 @@ from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.processes import TOGETHER
 from oomph.report.recording import Recording
 from oomph.run.report.labels import meaning
-from oomph.run.report.summary import Summary
+from oomph.run.report.summary import Summary, result_in_words
 from oomph.terminal.amounts import as_duration, as_size, counted, listed
 
 
@@ -105,7 +105,7 @@ def _markings(runs: Sequence[_Run]) -> Iterator[Marking]:
         for each in run.incidents[:_MOST_INCIDENTS]:
             if run.recording.begin <= each.time <= run.recording.end:
                 title = f"{run.name}: {each.fault}: {each.decision}"
-                yield Marking(each.time - run.recording.begin, title, run.anchor(each))
+                yield Marking(each.time - run.recording.begin, title, run.anchor(each), colour=run.number - 1)
 
 
 def _body(runs: Sequence[_Run], drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:
@@ -114,8 +114,8 @@ def _body(runs: Sequence[_Run], drawn: Sequence[Chart], times: Sequence[float], 
     yield table(("", *(run.name for run in runs)), [row for row in rows if any(row[1:])])
     if drawn:
         yield "<h2>Over time</h2>\n"
-        marked = ", and a red dot leads to an incident" if line.markings else ""
-        yield f'<p class="soft">From the beginning of each run{marked}.</p>\n{HOW_TO_ZOOM}'
+        marked = " A line in the colour of its run marks an incident, and its dot leads there." if line.markings else ""
+        yield f'<p class="soft">Times count from the beginning of each run.{marked}</p>\n{HOW_TO_ZOOM}'
         yield from figures(drawn, times, line)
     if any(run.incidents for run in runs):
         yield "<h2>Incidents</h2>\n"
@@ -158,10 +158,15 @@ def _mean(key: str, unit: Unit) -> Callable[[Recording], str]:
     return tell
 
 
+def _result(recording: Recording) -> str:
+    summary = recording.summary
+    return result_in_words(summary) or meaning(summary.exactness, summary.steps_repeated, summary.reasons)
+
+
 _ROWS: tuple[tuple[str, Callable[[Recording], str]], ...] = (
     ("script", lambda each: each.command),
     ("outcome", lambda each: each.outcome),
-    ("result", lambda each: meaning(each.summary.exactness, each.summary.steps_repeated, each.summary.reasons)),
+    ("result", _result),
     ("duration", lambda each: as_duration(each.end - each.begin)),
     ("steps", lambda each: f"{each.summary.steps:,}" if each.summary.steps else ""),
     ("steps repeated", lambda each: f"{each.summary.steps_repeated:,}" if each.summary.restarts else ""),

@@ -23,7 +23,7 @@ from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.story import SavingKind
-from oomph.run.report.summary import result_in_words
+from oomph.run.report.summary import is_finite, result_in_words
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.wrapping import shortened
 
@@ -109,7 +109,7 @@ def _headline(recording: Recording) -> Iterator[str]:
     result = result_in_words(summary)
     if result:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
-        yield f'<p class="{sure}">{safe(result)}</p>\n'
+        yield f'<p class="{sure if is_finite(summary) else "bad"}">{safe(result)}</p>\n'
     yield "".join(f"<p>{safe(text)}</p>\n" for text in (story.improvement,) if text)
     for each in story.savings:
         yield f"<p>{safe(_SAVING[each.kind].format(time=as_duration(each.seconds)))}: "
@@ -163,6 +163,7 @@ def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> 
     yield f'<p class="soft">{safe(_how_drawn(recording) if drawn else _why_no_charts(recording))}</p>\n'
     yield HOW_TO_ZOOM if drawn else ""
     if recording.attempts:
+        yield timeline.keys_of(recording, line)
         yield timeline.as_bars(recording, line, charts.margins_of(drawn, line))
 
 
@@ -245,10 +246,11 @@ def _findings(recording: Recording) -> Iterator[str]:
     if not recording.story.findings:
         return
     yield _heading("findings", "Found by the monitor")
-    for found in recording.story.findings:
+    for number, found in enumerate(recording.story.findings, 1):
         until = "until the end of the run" if found.end is None else f"until {_at(found.end)}"
         named = f"{found.fault} ({found.code})" if found.code else found.fault
-        yield f'<article><h3 class="{_TONES.get(found.severity, "warn")}">{safe(f"{named}, {found.severity}")}</h3>'
+        tone, heading = _TONES.get(found.severity, "warn"), safe(f"{named}, {found.severity}")
+        yield f'<article id="finding-{number}" tabindex="-1"><h3 class="{tone}">{heading}</h3>'
         yield f"<p>{safe(found.message)}</p>"
         yield f"<p>{safe(found.remedy)}</p>" if found.remedy else ""
         yield f'<p class="soft">{safe(found.subject)}, from {_at(found.begin)} {until}</p></article>\n'

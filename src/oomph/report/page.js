@@ -6,6 +6,7 @@
   let data = JSON.parse(document.getElementById("data").textContent);
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const plots = new Map();
+  const HEIGHT = 200;
 
   // -- amounts, as the rest of the page writes them ---------------------------------------------------------------
 
@@ -50,8 +51,8 @@
     const largest = (u) => u.scales.y.max ?? 1;
     return {
       width,
-      height: 260,
-      padding: [null, 14, null, null],
+      height: HEIGHT,
+      padding: [null, 34, null, null],
       tzDate: onClock,
       legend: { show: false },
       cursor: { sync: { key: "run", setSeries: false }, drag: { x: true, y: false }, y: false, points: { size: 6 } },
@@ -104,12 +105,15 @@
     }
   }
 
+  const inColour = (mark) =>
+    colour(mark.kind === "restart" ? "--soft" : mark.colour === null ? "--bad" : `--s${mark.colour % 8}`);
+
   function ruled(u) {
     for (const each of data.marks) {
       const x = u.valToPos(each.at, "x", true);
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
       u.ctx.save();
-      u.ctx.strokeStyle = colour(each.kind === "restart" ? "--soft" : "--bad");
+      u.ctx.strokeStyle = inColour(each);
       u.ctx.setLineDash(each.kind === "restart" ? [3, 3] : []);
       u.ctx.beginPath();
       u.ctx.moveTo(x, u.bbox.top);
@@ -130,6 +134,7 @@
       flag.title = each.title;
       flag.setAttribute("aria-label", each.title);
       flag.style.left = `${x}px`;
+      flag.style.background = inColour(each);
       flag.addEventListener("mousedown", (event) => event.stopPropagation());
       u.over.append(flag);
     }
@@ -226,7 +231,8 @@
       u.over.addEventListener("dblclick", () => zoom(data.begin, data.end));
       legend(u, chart, place);
       plots.set(chart.key, u);
-      new ResizeObserver(() => place.clientWidth && u.setSize({ width: place.clientWidth, height: 260 })).observe(place);
+      u.setScale("x", { min: data.begin, max: data.end });  // the run, which begins before its first sample
+      new ResizeObserver(() => place.clientWidth && u.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place);
     }
   }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from oomph.page.document import safe
 from oomph.report.charts import Margins, Marking, TimeLine
 from oomph.report.recording import Recording, ReportedAttempt, micro_batches_of
+from oomph.run.report.found import CRITICAL
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.endings import ProcessEnd
 
@@ -33,7 +34,7 @@ def timeline_of(recording: Recording) -> TimeLine:
 def as_bars(recording: Recording, line: TimeLine, margins: Margins) -> str:
     """Return the attempts as bars on one line of time, one below the other, as HTML that fits any width."""
     shown = recording.attempts[-_MOST_ROWS:]
-    rows = "".join(_row(attempt, recording, line) for attempt in shown)
+    rows = "".join(_row(attempt, recording, line) for attempt in shown) + _row_of_findings(line)
     ticks = "".join(f"<span {_at(tick.value, line)}>{safe(tick.label)}</span>" for tick in line.axis.ticks)
     left, right = margins.as_shares
     return (
@@ -58,6 +59,32 @@ def _row(attempt: ReportedAttempt, recording: Recording, line: TimeLine) -> str:
         if incident.attempt == attempt.number and line.begin <= incident.time <= line.end
     )
     return f'<div class="name">attempt {attempt.number}</div><div class="track">{bar}{splits}{faults}</div>'
+
+
+def _row_of_findings(line: TimeLine) -> str:
+    """Return a row with what the monitor found, which the charts show as shaded times."""
+    spans = "".join(
+        f'<a class="finding {safe(found.severity)}" {_at(found.begin, line, found.until(line.end))}'
+        f' href="#finding-{number}" title="{safe(found.fault)}" aria-label="{safe(found.fault)}"></a>'
+        for number, found in enumerate(line.findings, 1)
+        if line.begin <= found.begin <= line.end
+    )
+    return f'<div class="name">found</div><div class="track">{spans}</div>' if spans else ""
+
+
+def keys_of(recording: Recording, line: TimeLine) -> str:
+    """Return what the signs in the bars and charts mean, of those that occur."""
+    severities = {found.severity for found in line.findings}
+    kinds = {marking.kind for marking in line.markings}
+    signs = {
+        "fault-key": "fault" if "" in kinds else "",
+        "restart-key": "start of an attempt" if "restart" in kinds else "",
+        "finding-key": "found by the monitor" if severities - {CRITICAL} else "",
+        "critical-key": "found, and critical" if CRITICAL in severities else "",
+        "split-key": "change of the micro-batch" if micro_batches_of(recording) else "",
+    }
+    items = "".join(f'<li><span class="key {key}"></span>{name}</li>' for key, name in signs.items() if name)
+    return f'<ul class="legend">{items}</ul>\n' if items else ""
 
 
 def _at(at: float, line: TimeLine, until: float | None = None) -> str:
