@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
+from itertools import groupby
+from operator import itemgetter
 
 from oomph.explain.markdown import plain
 from oomph.page.axis import in_local_time
@@ -218,11 +220,13 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
     if not told:
         return
     yield _heading("incidents", "Incidents")
+    first: dict[tuple[str, tuple[str, ...]], int] = {}
     for each in told[:_MOST_FAULTS]:
         yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {fault_link(each)}</h3><dl>'
-        yield "".join(f"<dt>{escape(head)}</dt><dd>{safe(text)}</dd>" for head, text in each.rows())
+        for head, group in groupby(each.rows(), key=itemgetter(0)):
+            yield f"<dt>{escape(head)}</dt>" + "".join(f"<dd>{safe(text)}</dd>" for _, text in group)
         yield "</dl>"
-        yield _remedies(each)
+        yield _remedies(each, first.setdefault((each.fault, each.remedies), each.number))
         yield "</article>\n"
     if len(told) > _MOST_FAULTS:
         more = f"… and {len(told) - _MOST_FAULTS} more"
@@ -235,9 +239,12 @@ def fault_link(each: ReportedIncident) -> str:
     return f'<a href="#fault-{escape(each.code)}">{name} ({escape(each.code)})</a>' if each.page else name
 
 
-def _remedies(each: ReportedIncident) -> str:
+def _remedies(each: ReportedIncident, first: int) -> str:
+    """Return what to do, or a link to the first incident of the same fault, which says it."""
     if not each.remedies:
         return ""
+    if first != each.number:
+        return f'<p>What you can do: as for <a href="#incident-{first}">incident {first}</a>.</p>'
     items = "".join(f"<li>{safe(text)}</li>" for text in each.remedies)
     return f"<p>What you can do:</p><ol>{items}</ol>"
 

@@ -66,7 +66,7 @@ def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
             attempt=incident.attempt,
             time=incident.time,
             place=incident.place,
-            evidence=_evidence(incident.shown_by, diagnoses.get(incident.fault)),
+            evidence=_evidence(incident.shown_by, diagnoses.get(incident.fault), incident.attempt),
             decision=incident.done,
             why=_why(recording, incident.attempt) if ends.get(incident.attempt) == incident.time else (),
             cost=incident.cost,
@@ -88,9 +88,12 @@ def _why(recording: Recording, attempt: int) -> tuple[str, ...]:
     return (*asked[-1:], *rules)
 
 
-def _evidence(shown_by: str, diagnosis: Diagnosis | None) -> tuple[str, ...]:
+def _evidence(shown_by: str, diagnosis: Diagnosis | None, attempt: int) -> tuple[str, ...]:
+    """Return what showed the fault in this attempt. The diagnosis has the evidence of all attempts."""
     told = [shown_by] if shown_by else []
     for fact in () if diagnosis is None else diagnosis.evidence:
+        if fact.attempt not in (None, attempt):
+            continue
         if len(told) < _EVIDENCE_LINES and fact.text and not any(text in fact.text for text in told):
             told.append(fact.text)
     return tuple(told)
