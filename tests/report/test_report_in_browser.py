@@ -145,6 +145,18 @@ def test_bars_of_the_attempts_share_the_axis_of_the_charts_also_when_zoomed(brow
     opened.page.close()
 
 
+def test_axis_begins_with_the_run_and_not_with_its_first_sample(browser, tmp_path):
+    run = survived(tmp_path / "run", begin_of_samples=60)
+    assert cli.main(["report", str(run)]) == 0
+    opened = Opened(browser, run / "report.html", viewport={"width": 1280, "height": 900})
+    opened.page.wait_for_selector("#chart-loss .flag")
+    area = opened.page.locator("#chart-loss .u-over").bounding_box()
+    _, flags = places(opened)
+    shares = [(at - area["x"]) / area["width"] for at in flags]
+    assert shares == pytest.approx([20 / 300, 100 / 300], abs=0.005)
+    opened.page.close()
+
+
 def test_keyboard_moves_the_cursor_and_zooms(opened):
     opened.page.focus("#chart-loss .plot")
     opened.page.keyboard.press("ArrowRight")

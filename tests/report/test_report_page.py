@@ -15,8 +15,13 @@ from oomph.journal.events import (
     AttemptEnded,
     AttemptStarted,
     CellStarted,
+    CheckpointSkipped,
+    Decided,
+    Diagnosed,
+    FitFinished,
     FitStarted,
     Resumed,
+    RunEnded,
     RunStarted,
     UncaughtException,
 )
@@ -292,3 +297,52 @@ def test_bars_of_the_attempts_lie_above_the_pictures_and_have_the_same_margins(p
     assert float(begin) == pytest.approx(left * 720, abs=0.1)
     assert 720 - float(end) == pytest.approx(right * 720, abs=0.1)
     assert page.index('class="timeline"') < page.index('id="chart-pool"')
+
+
+def test_bars_show_what_the_monitor_found_lead_to_it_and_explain_their_signs(page):
+    found = re.search(r'<a class="finding warning" data-at="([\d.]+)" data-until="([\d.]+)".*?href="#(.*?)"', page)
+    assert found is not None
+    assert (float(found[1]) - BEGIN, float(found[2]) - BEGIN, found[3]) == (150.0, 190.0, "finding-1")
+    legend = re.search(r'<ul class="legend">.*?</ul>', page, re.DOTALL)
+    assert legend is not None
+    assert Outline(legend[0]).text == "faultstart of an attemptfound by the monitorchange of the micro-batch"
+
+
+def test_result_with_nan_is_not_shown_as_a_good_one(tmp_path):
+    run = create(tmp_path / "run", attempts=1)
+    write(run, 1, "supervisor", [
+        (0, AttemptStarted()), (9, AttemptEnded(returncode=0, seconds=9.0, steps=50, saved=50)),
+        (9, RunEnded(exit_code=0)),
+    ])  # fmt: skip
+    write(run, 1, "script", [
+        (1, FitStarted(fit=0, key="f", site="train.py:1", guard="exact")), (5, CheckpointSkipped(fit=0, epoch=1, step=2)),
+        (8, FitFinished(fit=0, key="f", steps=50, reached=50, guard="exact", seconds=7.0)),
+    ])  # fmt: skip
+    assert '<p class="bad">not finite' in page_of(run)
+    assert "not finite" in comparison.as_page([read_recording(run), read_recording(run)])
+
+
+def test_incident_shows_the_evidence_of_its_own_attempt_and_remedies_are_told_once(tmp_path):
+    run = create(tmp_path / "run", attempts=2)
+    for attempt in (1, 2):
+        begin = attempt * 100
+        write(run, attempt, "supervisor", [
+            (begin, AttemptStarted()), (begin + 50, AttemptEnded(returncode=1, seconds=50.0)),
+            (begin + 50, Diagnosed(fault="device-oom", code="OOM101")),
+            (begin + 50, Decided(action="restart", ending={"fault": "device-oom", "returncode": 1})),
+        ])  # fmt: skip
+        message = f"OOM when allocating tensor with shape[{attempt},4096]"
+        write(run, attempt, "script", [(begin + 49, UncaughtException(type="ResourceExhaustedError", message=message))])
+    first, second = re.findall(r'<article id="incident-\d+".*?</article>', page_of(run), re.DOTALL)
+    assert "shape[1,4096]" in first
+    assert "shape[2,4096]" in second
+    assert "shape[1,4096]" not in second
+    assert "<ol>" in first
+    assert 'What you can do: as for <a href="#incident-1">' in second
+
+
+def test_page_says_what_of_the_journal_is_missing(tmp_path):
+    run = survived(tmp_path / "run")
+    with (run / "journal" / "1-0-script.jsonl").open("a") as file:
+        file.write("damaged\n")
+    assert "1 line of the journal in" in Outline(page_of(run)).text
