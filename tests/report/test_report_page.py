@@ -315,7 +315,8 @@ def test_result_with_nan_is_not_shown_as_a_good_one(tmp_path):
         (9, RunEnded(exit_code=0)),
     ])  # fmt: skip
     write(run, 1, "script", [
-        (1, FitStarted(fit=0, key="f", site="train.py:1", guard="exact")), (5, CheckpointSkipped(fit=0, epoch=1, step=2)),
+        (1, FitStarted(fit=0, key="f", site="train.py:1", guard="exact")),
+        (5, CheckpointSkipped(fit=0, epoch=1, step=2)),
         (8, FitFinished(fit=0, key="f", steps=50, reached=50, guard="exact", seconds=7.0)),
     ])  # fmt: skip
     assert '<p class="bad">not finite' in page_of(run)

@@ -32,7 +32,7 @@ _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
 MOST_KEPT = 256 << 20
 """The approximate memory for one run's events, in bytes. Further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
-_NEWEST_BYTES, _NEWEST_EVENTS = 1 << 20, 5000
+_NEWEST_BYTES, _NEWEST_EVENTS = 1 << 18, 1000
 """The part of each file that a reader of the newest events reads, and the least number of events that it keeps."""
 _LASTING = "finding"
 """How the names of events begin that such a reader keeps whatever their age: a finding lasts until its end."""
