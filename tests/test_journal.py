@@ -240,3 +240,26 @@ def test_repeated_long_strings_are_stored_once(tmp_path):
     write_lines(tmp_path, "1-0-script.jsonl", *(line("oom", float(n), message="x" * 500) for n in range(2)))
     first, second = (event.fact.message for event in read_journal(tmp_path))
     assert first is second
+
+
+def test_reader_of_the_newest_events_keeps_findings_of_any_age(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_reader, "_NEWEST_BYTES", 100_000)
+    monkeypatch.setattr(journal_reader, "_NEWEST_EVENTS", 200)
+    old = [line("finding", 1.0, fault="nan-loss", subject="loss"), "damaged\n", line("finding-ended", 2.0)]
+    write_lines(tmp_path, "1-0-script.jsonl", *old, *(line("e", float(n), sequence=n) for n in range(3, 5003)))
+    reader = JournalReader(tmp_path, newest=True)
+    found = reader.read()
+    assert names(found)[:3] == ["finding", "finding-ended", "e"]
+    assert found[-1].time == 5002
+    assert 200 < len(found) < 1500
+    with (tmp_path / "journal" / "1-0-script.jsonl").open("a") as more:
+        more.writelines(line("e", float(n), sequence=n) for n in range(5003, 9003))
+    later = reader.read()
+    assert (names(later)[:2], later[-1].time, len(later)) == (["finding", "finding-ended"], 9002, 202)
+
+
+def test_if_memory_does_not_suffice_the_largest_file_is_cut_and_not_the_supervisors(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_reader, "MOST_KEPT", 1 << 17)
+    write_lines(tmp_path, "1-0-script.jsonl", *(line("e", float(n), sequence=n, x="y" * 400) for n in range(2000)))
+    write_lines(tmp_path, "1-0-supervisor.jsonl", line("run-ended", 9999.0))
+    assert names(read_journal(tmp_path))[-1] == "run-ended"

@@ -17,6 +17,8 @@ import pytest
 
 import oomph
 from oomph.cli import main
+from oomph.monitor.sample import Sample
+from oomph.monitor.store import Store
 from oomph.run.directory.run_directory import RunRecord
 
 LIMIT = 60
@@ -252,3 +254,57 @@ def test_oomph_folder_hides_itself_from_git_unless_the_user_decides_otherwise(pr
     assert not ignored.exists()
     call(project, "run", "--run-dir", "new/.oomph/runs/mine", "good.py")
     assert (project / "new/.oomph/.gitignore").exists()
+
+
+# -- what oomph.Monitor has left -------------------------------------------------------------------------------------
+
+
+def monitored(folder: Path, name: str, age: float = 1000.0) -> Path:
+    """Store samples as an `oomph.Monitor` does outside of a run."""
+    path = folder / ".oomph/monitor" / name
+    (path / "monitor").mkdir(parents=True)
+    (path / "training").write_bytes(b"x" * 4096)
+    store = Store(path)
+    store.append(Sample(time.time() - age, training={"steps_total": 1200.0}))
+    store.close()
+    os.utime(path / "monitor/samples.jsonl", (time.time() - age,) * 2)
+    return path
+
+
+def test_samples_of_a_monitor_are_listed_reported_and_pruned_as_runs_are(tmp_path: Path) -> None:
+    old, new = monitored(tmp_path, "old", 40 * 86400), monitored(tmp_path, "new")
+    listed = call(tmp_path, "runs").stdout.splitlines()
+    assert listed[0].split() == [".oomph/monitor/new", "measured", *listed[0].split()[2:]]
+    assert "1,200 steps" in listed[0]
+    assert listed[0].endswith("oomph.Monitor")
+    assert listed[-1] == "Next: oomph report .oomph/monitor/new  (the newest)"
+    (entry, _) = json.loads(call(tmp_path, "runs", "--json").stdout)["runs"]
+    assert (entry["monitor"], entry["state"], entry["problem"], entry["steps"]) == (True, "measured", None, 1200)
+    assert "the report is in .oomph/monitor/new/report.html" in call(tmp_path, "report").stderr
+    assert "removed 1 run" in call(tmp_path, "runs", "prune", "--older-than", "30d").stdout
+    assert not old.exists()
+    assert "removed 1 run" in call(tmp_path, "runs", "prune", str(new)).stdout
+    assert not new.exists()
+
+
+def test_samples_that_are_being_written_are_in_progress_and_stay(tmp_path: Path) -> None:
+    live, silent = monitored(tmp_path, "live", age=1.0), monitored(tmp_path, "silent")
+    store = Store(silent)
+    store.append(Sample(time.time() - 900))
+    os.utime(silent / "monitor/samples.jsonl", (time.time() - 900,) * 2)
+    try:
+        done = call(tmp_path, "runs", "prune", "--keep", "0", code=1)
+    finally:
+        store.close()
+    assert "kept 1 run: 1 in progress" in done.stdout
+    assert "silent cannot be removed: it is in use" in done.stderr
+    assert (live / "training").exists()
+    assert (silent / "training").exists()
+
+
+def test_samples_that_a_user_put_elsewhere_are_not_removed(tmp_path: Path) -> None:
+    path = monitored(tmp_path, "x").rename(tmp_path / "logs")
+    (path / "checkpoints").mkdir()
+    done = call(tmp_path, "runs", "prune", "logs", code=1)
+    assert "outside of .oomph" in done.stderr
+    assert (path / "checkpoints").is_dir()

@@ -54,7 +54,10 @@ def write(run: Path, attempt: int, role: str, facts: Iterable[tuple[float, Fact]
 
 
 def survived(
-    path: Path, message: str = "OOM when allocating tensor with shape[4096,4096]", script: str = "train.py"
+    path: Path,
+    message: str = "OOM when allocating tensor with shape[4096,4096]",
+    script: str = "train.py",
+    begin_of_samples: int = 0,
 ) -> Path:
     """A run that recovered from lack of memory, was killed, resumed, and finished; with a finding of the monitor."""
     run = create(path, script)
@@ -85,7 +88,7 @@ def survived(
         (130, RepeatCompared(fit=0, key="f", steps=20, covered=20, repeated=20, equal=True)),
         (299, FitFinished(fit=0, key="f", steps=200, reached=300, guard="exact", micro_batch=1024, seconds=188.0)),
     ])  # fmt: skip
-    sample(run, samples(300))
+    sample(run, samples(300 - begin_of_samples, begin=BEGIN + begin_of_samples))
     return run
 
 

@@ -116,6 +116,47 @@ def test_dragging_zooms_all_charts_and_a_double_click_shows_everything(opened):
     assert opened.flags() == before
 
 
+def places(opened: Opened) -> tuple[list[float], list[float]]:
+    """The x coordinates of the faults in the bars of the attempts, and of those in a chart."""
+    script = "all => all.filter(each => !each.hidden).map(each => { const box = each.getBoundingClientRect();"
+    script += " return box.left + box.width / 2; })"
+    bars, flags = (opened.page.eval_on_selector_all(f"{name}", script) for name in (".fault", "#chart-loss .flag"))
+    return sorted(bars), sorted(flags)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_bars_of_the_attempts_share_the_axis_of_the_charts_also_when_zoomed(browser, report, width):
+    opened = Opened(browser, report, viewport={"width": width, "height": 900})
+    opened.page.wait_for_selector("#chart-loss .flag")
+    bars, flags = places(opened)
+    assert len(bars) == 2
+    assert bars == pytest.approx(flags, abs=1.5)
+    ticks = opened.page.locator(".timeline .clock").inner_text()
+    opened.page.focus("#chart-loss .plot")
+    opened.page.keyboard.press("+")
+    opened.page.keyboard.press("-")
+    opened.page.keyboard.press("+")
+    opened.page.wait_for_function("document.querySelectorAll('.fault[hidden]').length === 1")
+    bars, flags = places(opened)
+    assert len(bars) == 1
+    assert bars == pytest.approx(flags, abs=1.5)
+    assert opened.page.locator(".timeline .clock").inner_text() != ticks
+    assert opened.wrong == []
+    opened.page.close()
+
+
+def test_axis_begins_with_the_run_and_not_with_its_first_sample(browser, tmp_path):
+    run = survived(tmp_path / "run", begin_of_samples=60)
+    assert cli.main(["report", str(run)]) == 0
+    opened = Opened(browser, run / "report.html", viewport={"width": 1280, "height": 900})
+    opened.page.wait_for_selector("#chart-loss .flag")
+    area = opened.page.locator("#chart-loss .u-over").bounding_box()
+    _, flags = places(opened)
+    shares = [(at - area["x"]) / area["width"] for at in flags]
+    assert shares == pytest.approx([20 / 300, 100 / 300], abs=0.005)
+    opened.page.close()
+
+
 def test_keyboard_moves_the_cursor_and_zooms(opened):
     opened.page.focus("#chart-loss .plot")
     opened.page.keyboard.press("ArrowRight")
@@ -149,7 +190,7 @@ def test_curve_is_switched_off_and_on_by_its_button(opened):
     )
 
 
-@pytest.mark.parametrize("origin", ["#chart-pool .flag", "#attempts a"])
+@pytest.mark.parametrize("origin", ["#chart-pool .flag", ".timeline .fault"])
 def test_fault_in_a_chart_or_in_the_timeline_leads_to_its_incident(opened, origin):
     opened.page.locator(origin).first.click()
     assert opened.page.evaluate("location.hash") == "#incident-1"

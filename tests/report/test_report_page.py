@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,8 +15,13 @@ from oomph.journal.events import (
     AttemptEnded,
     AttemptStarted,
     CellStarted,
+    CheckpointSkipped,
+    Decided,
+    Diagnosed,
+    FitFinished,
     FitStarted,
     Resumed,
+    RunEnded,
     RunStarted,
     UncaughtException,
 )
@@ -125,7 +131,7 @@ def test_charts_have_a_picture_a_table_and_the_same_data_for_the_script(page):
     charts = [each for each in outline.ids if each.startswith("chart-")]
     assert charts == [f"chart-{name}" for name in (
         "pool", "gpu-memory", "gpu-utilization", "gpu-temperature", "host-memory",
-        "step-time", "input-wait", "speed", "loss",
+        "processes", "step-time", "input-wait", "speed", "loss",
     )]  # fmt: skip
     assert outline.tags.count("svg") == len(charts)
     data = json.loads(outline.scripts[0])
@@ -244,3 +250,100 @@ def test_runs_are_compared_by_figures_and_on_one_axis(tmp_path):
     loss = next(each for each in data["charts"] if each["key"] == "loss")
     assert [curve["name"] for curve in loss["curves"]] == ["one", "two"]
     assert loss["curves"][0]["values"] == loss["curves"][1]["values"]
+
+
+def test_comparison_lists_the_incidents_of_each_run_marks_them_and_links_to_their_faults(tmp_path):
+    one, two = survived(tmp_path / "one"), create(tmp_path / "two")
+    write(two, 1, "supervisor", [(0, AttemptStarted()), (9, AttemptEnded(returncode=0, seconds=9.0))])
+    page = comparison.as_page([read_recording(one), read_recording(two)])
+    outline = Outline(page)
+    assert (
+        "device-oom (OOM101), after 20 s, attempt 1: trained the batch of 4096 as micro-batches of 1024" in outline.text
+    )
+    assert "twonone" in outline.text.replace("\n", "")
+    assert len(outline.ids) == len(set(outline.ids))
+    assert {"#fault-OOM101", "#fault-CRS201"} <= set(outline.links)
+    assert all(link[1:] in outline.ids for link in outline.links)
+    marks = json.loads(outline.scripts[0])["marks"]
+    assert [(each["at"], each["to"]) for each in marks] == [(20.0, "run-1-incident-1"), (100.0, "run-1-incident-2")]
+    assert marks[0]["title"].startswith("one: device-oom: ")
+
+
+def test_comparison_shows_one_limit_or_whose_each_is(tmp_path):
+    def limits(*runs: Path) -> list[str]:
+        page = comparison.as_page([read_recording(run) for run in runs])
+        pool = json.loads(Outline(page).scripts[0])["charts"][0]
+        return [curve["name"] for curve in pool["curves"] if curve["limit"]]
+
+    one, two, other = survived(tmp_path / "one"), survived(tmp_path / "two"), create(tmp_path / "other")
+    smaller = {"allocator_in_use_bytes": 1.0, "allocator_limit_bytes": 5.0}
+    sample(other, (replace(each, training=smaller) for each in samples(20)))
+    assert limits(one, two) == ["limit"]
+    assert limits(one, two, other) == ["limit of one and two", "limit of other"]
+
+
+def test_page_says_what_the_next_run_can_save(tmp_path):
+    text = Outline(page_of(survived(tmp_path / "run"))).text
+    assert (
+        "The next run can start with the micro-batch that this one took 11 s to find: oomph run --micro-batch" in text
+    )
+
+
+def test_bars_of_the_attempts_lie_above_the_pictures_and_have_the_same_margins(page):
+    left, right = (float(share) / 100 for share in re.findall(r"--still-(?:left|right):([\d.]+)%", page))
+    grids = set(re.findall(r'<line class="grid" x1="([\d.]+)" x2="([\d.]+)"', page))
+    assert len(grids) == 1, "all pictures begin and end at the same place"
+    ((begin, end),) = grids
+    assert float(begin) == pytest.approx(left * 720, abs=0.1)
+    assert 720 - float(end) == pytest.approx(right * 720, abs=0.1)
+    assert page.index('class="timeline"') < page.index('id="chart-pool"')
+
+
+def test_bars_show_what_the_monitor_found_lead_to_it_and_explain_their_signs(page):
+    found = re.search(r'<a class="finding warning" data-at="([\d.]+)" data-until="([\d.]+)".*?href="#(.*?)"', page)
+    assert found is not None
+    assert (float(found[1]) - BEGIN, float(found[2]) - BEGIN, found[3]) == (150.0, 190.0, "finding-1")
+    legend = re.search(r'<ul class="legend">.*?</ul>', page, re.DOTALL)
+    assert legend is not None
+    assert Outline(legend[0]).text == "faultstart of an attemptfound by the monitorchange of the micro-batch"
+
+
+def test_result_with_nan_is_not_shown_as_a_good_one(tmp_path):
+    run = create(tmp_path / "run", attempts=1)
+    write(run, 1, "supervisor", [
+        (0, AttemptStarted()), (9, AttemptEnded(returncode=0, seconds=9.0, steps=50, saved=50)),
+        (9, RunEnded(exit_code=0)),
+    ])  # fmt: skip
+    write(run, 1, "script", [
+        (1, FitStarted(fit=0, key="f", site="train.py:1", guard="exact")),
+        (5, CheckpointSkipped(fit=0, epoch=1, step=2)),
+        (8, FitFinished(fit=0, key="f", steps=50, reached=50, guard="exact", seconds=7.0)),
+    ])  # fmt: skip
+    assert '<p class="bad">not finite' in page_of(run)
+    assert "not finite" in comparison.as_page([read_recording(run), read_recording(run)])
+
+
+def test_incident_shows_the_evidence_of_its_own_attempt_and_remedies_are_told_once(tmp_path):
+    run = create(tmp_path / "run", attempts=2)
+    for attempt in (1, 2):
+        begin = attempt * 100
+        write(run, attempt, "supervisor", [
+            (begin, AttemptStarted()), (begin + 50, AttemptEnded(returncode=1, seconds=50.0)),
+            (begin + 50, Diagnosed(fault="device-oom", code="OOM101")),
+            (begin + 50, Decided(action="restart", ending={"fault": "device-oom", "returncode": 1})),
+        ])  # fmt: skip
+        message = f"OOM when allocating tensor with shape[{attempt},4096]"
+        write(run, attempt, "script", [(begin + 49, UncaughtException(type="ResourceExhaustedError", message=message))])
+    first, second = re.findall(r'<article id="incident-\d+".*?</article>', page_of(run), re.DOTALL)
+    assert "shape[1,4096]" in first
+    assert "shape[2,4096]" in second
+    assert "shape[1,4096]" not in second
+    assert "<ol>" in first
+    assert 'What you can do: as for <a href="#incident-1">' in second
+
+
+def test_page_says_what_of_the_journal_is_missing(tmp_path):
+    run = survived(tmp_path / "run")
+    with (run / "journal" / "1-0-script.jsonl").open("a") as file:
+        file.write("damaged\n")
+    assert "1 line of the journal in" in Outline(page_of(run)).text

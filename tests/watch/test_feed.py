@@ -257,3 +257,15 @@ def test_first_view_waits_until_the_driver_reports_a_gpu(tmp_path, monkeypatch):
     answers = [(), (), (GpuSample(0, "late"),)]
     monkeypatch.setattr(NoMachine, "sample", lambda self: Sample(time.time(), answers.pop(0)))
     assert [gpu.uuid for gpu in Feed(None, tmp_path).first_look().gpus] == ["late"]
+
+
+def test_first_look_at_a_run_that_is_over_does_not_wait_for_gpus(tmp_path):
+    run = new_run(tmp_path, "a")
+    run.update(status="finished")
+    run.close()
+    looks = []
+    feed = Feed(run.path, tmp_path)
+    look = feed.look
+    feed.look = lambda: looks.append(1) or look()
+    assert feed.first_look().gpus == ()
+    assert looks == [1]

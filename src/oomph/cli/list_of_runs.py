@@ -18,6 +18,7 @@ from oomph.terminal.wrapping import shortened, wrapped
 SCHEMA = 1
 _MOST_OF_COMMAND, _MOST_OF_STATE = 200, 12
 _UNKNOWN = "-"
+_MONITORED = "oomph.Monitor"
 
 
 def list_as_text(runs: Sequence[Path], width: int, most: int | None = None) -> str:
@@ -38,7 +39,8 @@ def list_as_text(runs: Sequence[Path], width: int, most: int | None = None) -> s
         ]
     if len(runs) > len(rows):
         lines.append(f"... and {len(runs) - len(rows)} older ones (oomph runs lists them all)")
-    following = shown_line(f"Next: oomph explain {shlex.quote(str(runs[0]))}  (the newest)")
+    verb = "report" if described(runs[0]).is_monitored else "explain"
+    following = shown_line(f"Next: oomph {verb} {shlex.quote(str(runs[0]))}  (the newest)")
     return "\n".join([*lines, render.last_lines(following, width)])
 
 
@@ -61,7 +63,7 @@ def _row(run: ListedRun, size: int) -> _Row:
         steps=_UNKNOWN if run.steps is None else counted(run.steps, "step", ","),
         label=run.label or _UNKNOWN,
         size=as_size(size),
-        command=run.problem if run.record is None else command_of(run),
+        command=_MONITORED if run.is_monitored else run.problem if run.record is None else command_of(run),
     )
 
 
@@ -99,6 +101,7 @@ def _entry(run: ListedRun, size: int) -> dict[str, Any]:
         "path": str(run.path),
         "status": record and record.status,
         "state": run.state,
+        "monitor": run.is_monitored,
         "problem": run.problem or None,
         "command": record and list(record.command),
         "created": record and record.created,

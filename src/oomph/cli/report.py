@@ -32,8 +32,8 @@ variables are not in it, but it names your script, its arguments and this machin
 exit codes: 0 done; 2 an invalid command line, a run in another format, or a file that cannot be written; 3 no run"""
 FORMATS = ("html", "md", "json", "csv")
 _PAGE = "report.html"
-_LONG_BYTES = 2 << 20
-"""The size of compressed samples from which on reading them takes more than a second or two."""
+_LONG_SAMPLES, _LONG_JOURNAL = 2 << 20, 32 << 20
+"""The size of compressed samples, and that of a journal, from which on reading them takes more than a second or two."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def _write_format(args: argparse.Namespace, run_dir: Path) -> None:
         _write(as_page(recording), args.out)
         say(f"the report is in {args.out}")
     elif args.format == "csv":
-        _write_lines(formats.csv_lines(run_dir, max(recording.curves.gpus, default=-1) + 1), args.out)
+        _write_lines(formats.csv_lines(recording), args.out)
     elif args.format == "md":
         _write(formats.as_markdown(recording), args.out)
     elif args.out is None:
@@ -115,13 +115,13 @@ def _comparison(args: argparse.Namespace, runs: list[Path]) -> str:
 
 def _read(run_dir: Path) -> Recording:
     """Read a run, and report what of it cannot be read. Raises the errors of `read_recording`."""
-    from oomph.cli.sources import tell_what_is_missing
     from oomph.monitor.store import COMPRESSED, TAIL
     from oomph.report.recording import read_recording
 
     _tell_of_the_wait(run_dir)
     recording = read_recording(run_dir)
-    tell_what_is_missing(run_dir)
+    if recording.missing:
+        say(recording.missing)
     for name in ("journal", COMPRESSED, TAIL):
         if os.path.lexists(run_dir / name) and not os.access(run_dir / name, os.R_OK):
             say(f"{run_dir / name} cannot be read: permission denied; the report lacks what it holds")
@@ -129,15 +129,23 @@ def _read(run_dir: Path) -> Recording:
 
 
 def _tell_of_the_wait(run_dir: Path) -> None:
-    """Say that reading takes some seconds if there are hours of samples."""
+    """Say that reading takes some seconds if there are hours of samples, or very many events."""
     from oomph.monitor.store import COMPRESSED
 
+    sizes = {
+        "samples": (_size(run_dir / COMPRESSED), _LONG_SAMPLES),
+        "events": (sum(map(_size, (run_dir / "journal").glob("*.jsonl"))), _LONG_JOURNAL),
+    }
+    for what, (size, long) in sizes.items():
+        if size > long:
+            say(f"reading {as_size(size)} of {what}")
+
+
+def _size(path: Path) -> int:
     try:
-        size = (run_dir / COMPRESSED).stat().st_size
+        return path.stat().st_size
     except OSError:
-        return
-    if size > _LONG_BYTES:
-        say(f"reading {as_size(size)} of samples")
+        return 0
 
 
 def _run_directory(word: str) -> Path:
@@ -161,9 +169,9 @@ def _run_directory(word: str) -> Path:
 
 def _newest() -> Path:
     from oomph.explain.reading.file import is_run
-    from oomph.run.directory.search import runs_in
+    from oomph.run.directory.search import runs_and_monitored
 
-    runs = [Path()] if is_run(Path()) else runs_in(Path())
+    runs = [Path()] if is_run(Path()) else runs_and_monitored(Path())
     if not runs:
         raise ExamineError("there is no run in this folder: name a run directory, or train with oomph run")
     return runs[0]

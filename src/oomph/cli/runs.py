@@ -19,7 +19,7 @@ from oomph.explain import render
 from oomph.explain.reading.file import is_run
 from oomph.run.directory.listed_run import GOING_ON, ListedRun, described
 from oomph.run.directory.pruning import PruneChoice, PruneRule, Removal, WhyKept, choose, remove
-from oomph.run.directory.search import is_own_place, own_runs, runs_in
+from oomph.run.directory.search import is_own_place, measured, monitored_in, own_runs, runs_and_monitored
 from oomph.terminal.amounts import as_size, counted, listed
 from oomph.terminal.message import shown_line
 
@@ -77,7 +77,7 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 def run(args: argparse.Namespace) -> int:
     """List the runs, or remove some. Raises UsageError or ExamineError."""
     targets = [_existing(run_of(word)) for word in args.words]
-    named = [target for target in targets if is_run(target)]
+    named = [target for target in targets if is_run(target) or measured(target) is not None]
     folders = [target for target in targets if target not in named] or ([] if named else [Path()])
     if args.prune:
         return _prune(args, named, folders)
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         if value is not None:
             raise UsageError(f"{option} is for oomph runs prune: leave it out")
-    found = [*named, *(run for folder in folders for run in runs_in(folder))]
+    found = [*named, *(run for folder in folders for run in runs_and_monitored(folder))]
     if args.json:
         write_json(list_as_document(found))
     elif found:
@@ -146,10 +146,16 @@ def _count(text: str) -> int:
 
 def _by_rule(folders: Sequence[Path], rule: PruneRule) -> PruneChoice:
     now = time.time()
-    parts = [choose([described(path) for path in own_runs(folder)], rule, now) for folder in dict.fromkeys(folders)]
+    parts = [choose(_own(folder), rule, now) for folder in dict.fromkeys(folders)]
     return PruneChoice(
         tuple(run for part in parts for run in part.to_remove), tuple(kept for p in parts for kept in p.kept)
     )
+
+
+def _own(folder: Path) -> list[ListedRun]:
+    """Return the runs and the samples of `oomph.Monitor` in the `.oomph` of a folder, newest first."""
+    each = [described(path) for path in (*own_runs(folder), *monitored_in(folder))]
+    return sorted(each, key=lambda run: run.changed, reverse=True)
 
 
 def _remove(run: ListedRun, dry_run: bool) -> Removal:

@@ -32,6 +32,11 @@ _SHORT, _MOST_PARTS = 1 << 16, 1 << 17
 MOST_KEPT = 256 << 20
 """The approximate memory for one run's events, in bytes. Further lines are only counted."""
 _NAME = re.compile("([0-9]{1,9})-.*")
+_NEWEST_BYTES, _NEWEST_EVENTS = 1 << 18, 1000
+"""The part of each file that a reader of the newest events reads, and the least number of events that it keeps."""
+_LASTING = "finding"
+"""How the names of events begin that such a reader keeps whatever their age: a finding lasts until its end."""
+_LASTING_LINE = f'{{"schema":{SCHEMA},"event":"{_LASTING}'.encode()
 
 
 class SharedWords:
@@ -74,9 +79,15 @@ class SharedWords:
 
 
 class JournalReader:
-    """Reads the journal of a run, or of one attempt. Each call reads only what was written since the last one."""
+    """Reads the journal of a run, or of one attempt. Each call reads only what was written since the last one.
 
-    def __init__(self, run_dir: Path, attempt: int | None = None) -> None:
+    Args:
+        newest: True for the newest events of each file and all findings. However long the journal is, or becomes, that
+            takes little time and memory.
+    """
+
+    def __init__(self, run_dir: Path, attempt: int | None = None, newest: bool = False) -> None:
+        self._newest = newest
         self._folder, self._pattern = run_dir / "journal", "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
         self._files: dict[Path, _File] = {}
         self._shared = SharedWords()
@@ -111,8 +122,10 @@ class JournalReader:
         """Read what was added. Returns True if there is anything new."""
         paths = sorted(self._folder.glob(self._pattern))
         is_new = paths != [*self._files]
-        self._files = {path: self._files.get(path) or _File(path) for path in paths}
-        changed = [file.update(self._shared) for file in self._files.values()]  # any() alone would skip some files
+        self._files = {path: self._files.get(path) or _File(path, self._newest) for path in paths}
+        # The smallest first, such as the supervisor's: if memory does not suffice, the events of the largest are cut.
+        files = sorted(self._files.values(), key=_File.size)
+        changed = [file.update(self._shared) for file in files]  # any() alone would skip some files
         return any(changed) or is_new
 
 
@@ -179,8 +192,10 @@ def _place_of(event: Event) -> tuple[int, float, str]:
 class _File:
     """One file of a journal."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, newest: bool = False) -> None:
+        self._path, self._newest = path, newest
+        self._recent = 0
+        """The byte before which only findings are kept."""
         found = _NAME.fullmatch(path.name)
         self._attempt = -1 if found is None else int(found[1])
         self._state: tuple[int, ...] | None = None
@@ -189,6 +204,13 @@ class _File:
         self._events: list[Event] = []
         self._half_line: list[Event] = []
         """The event in an unterminated last line, if there is one. The line is read again once it is terminated."""
+
+    def size(self) -> int:
+        """Return the size of the file in bytes, or 0 if it cannot be read."""
+        try:
+            return self._path.stat().st_size
+        except OSError:
+            return 0
 
     def all(self) -> Iterator[Event]:
         """Yield the file's events in the order in which they were written."""
@@ -205,6 +227,7 @@ class _File:
                     return False
                 if self._state is None or state[:2] != self._state[:2] or state[2] <= self._state[2]:
                     self._forget(shared)  # a different or rewritten file, since a journal only grows
+                    self._recent = state[2] - _NEWEST_BYTES if self._newest else 0
                 self._state = state
                 self._take(stream, shared)
         except OSError:
@@ -234,6 +257,8 @@ class _File:
             if not lines[-1].endswith(b"\n"):
                 self._half_line = list(self._events_in([lines.pop()], shared))
             self._end += sum(map(len, lines))
+            if self._end < self._recent:
+                lines = [line for line in lines if line.startswith(_LASTING_LINE)]
             before = len(self._events)
             self._events += self._events_in(lines, shared)
             self.unreadable += sum(map(bool, map(bytes.strip, lines))) - len(self._events) + before
@@ -241,6 +266,15 @@ class _File:
                 self.unreadable += 1
                 break
         self._weight += shared.weight - before_all
+        if self._newest and len(self._events) > 2 * _NEWEST_EVENTS:
+            self._drop_old(shared)
+
+    def _drop_old(self, shared: SharedWords) -> None:
+        count, old = len(self._events), self._events[:-_NEWEST_EVENTS]
+        self._events[:-_NEWEST_EVENTS] = [event for event in old if event.name.startswith(_LASTING)]
+        freed = self._weight * (count - len(self._events)) // count
+        self._weight -= freed
+        shared.weight -= freed
 
     def _events_in(self, lines: list[bytes], shared: SharedWords) -> Iterator[Event]:
         """Yield the events in these lines that belong to the attempt in the file's name, as all genuine events do."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from oomph.explain.catalogue.catalogue import find
 from oomph.files.conforming import conforms
+from oomph.journal.events import FindingMade
 from oomph.terminal.amounts import as_duration
 
 Severity = Literal["notice", "warning", "critical"]
@@ -105,6 +106,11 @@ def finding_of(document: Any) -> Finding | None:
     if not all(isinstance(document.get(name), str) for name in names) or document.get("severity") not in SEVERITIES:
         return None
     return Finding(**{name: document[name] for name in (*names, "severity", "evidence")})
+
+
+def finding_recorded(made: FindingMade) -> Finding | None:
+    """Return the finding that an event of a journal records, or None if the event is damaged."""
+    return finding_of({**dict(made.items()), "evidence": dict(made.figures)})
 
 
 def _ended_of(document: Any) -> FindingEnded | None:

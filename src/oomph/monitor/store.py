@@ -25,15 +25,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from oomph.files.oomph_folder import MONITOR, OOMPH
 from oomph.files.opening import open_own, replace_own
 from oomph.monitor.sample import Header, Sample, header_line, read_header, read_row, read_sample, sample_line
 
-MONITORED_PARENT = Path(OOMPH) / MONITOR
-"""The parent of the folders that `oomph.Monitor` creates for training outside `oomph run`."""
 TAIL = "monitor/samples.jsonl"
 COMPRESSED = "monitor/samples.jsonl.gz"
-_LOCK = "monitor/lock"
+LOCK = "monitor/lock"
 _TAIL_SAMPLES = 300
 _SYNC_SECONDS = 10.0
 _RETRY_SAMPLES = 30
@@ -103,7 +100,7 @@ class Store:
         self._samples = 0
 
     def _locked(self) -> int:
-        lock = open_own(self._run_dir, _LOCK, os.O_RDWR | os.O_CREAT)
+        lock = open_own(self._run_dir, LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

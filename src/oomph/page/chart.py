@@ -33,12 +33,14 @@ class ChartCanvas:
     y: Axis
     width: int = WIDTH
     height: int = HEIGHT
+    least_left: float = _LEAST_LEFT
+    """The smallest x coordinate at which the area begins, so that several charts can begin at the same one."""
 
     @property
     def left(self) -> float:
         """The x coordinate at which the area begins, right of the longest label."""
         longest = max((len(tick.label) for tick in self.y.ticks), default=0)
-        return max(longest * _CHARACTER + 12, _LEAST_LEFT)
+        return max(longest * _CHARACTER + 12, self.least_left)
 
     @property
     def right(self) -> float:

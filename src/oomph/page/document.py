@@ -34,11 +34,11 @@ code { font-family: ui-monospace, monospace; font-size: .93em; }
 .soft { color: var(--soft); } .good { color: var(--good); } .warn { color: var(--warn); } .bad { color: var(--bad); }
 .grid { stroke: var(--grid); } .band { fill: var(--s0); opacity: .18; } .spot { fill: var(--s0); }
 .line { fill: none; stroke-width: 1.7; stroke-linejoin: round; stroke-linecap: round; }
-.s0 { stroke: var(--s0); } .s1 { stroke: var(--s1); } .s2 { stroke: var(--s2); } .s3 { stroke: var(--s3); }
-.s4 { stroke: var(--s4); } .s5 { stroke: var(--s5); } .s6 { stroke: var(--s6); } .s7 { stroke: var(--s7); }
 .moment { fill: transparent; } .peak { fill: var(--bad); } svg .of-peak { fill: var(--bad); font-weight: 600; }
 .limit { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 6 4; } svg .of-limit { fill: var(--bad); }
 .mark { stroke: var(--bad); stroke-width: 1.5; } .mark.restart { stroke: var(--soft); stroke-dasharray: 3 3; }
+.s0 { stroke: var(--s0); } .s1 { stroke: var(--s1); } .s2 { stroke: var(--s2); } .s3 { stroke: var(--s3); }
+.s4 { stroke: var(--s4); } .s5 { stroke: var(--s5); } .s6 { stroke: var(--s6); } .s7 { stroke: var(--s7); }
 .span { fill: var(--warn); opacity: .16; } .span.critical { fill: var(--bad); }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

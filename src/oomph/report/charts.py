@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from oomph.page import chart as drawing
 from oomph.page.axis import Axis, Unit, amounts, clock, elapsed, label
 from oomph.report.curves import Column, Curves
+from oomph.report.processes import OTHERS, SCRIPT, TOGETHER, key_of
 from oomph.run.report.found import Found
 
 _SVG_POINTS = 480
@@ -57,6 +59,8 @@ class Marking:
     anchor: str
     kind: str = ""
     """"" for a fault, "restart" for the start of an attempt."""
+    colour: int | None = None
+    """The number of the curve in whose colour it is drawn, or None for that of its kind."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,18 @@ class TimeLine:
         return elapsed(self.end) if self.is_elapsed else clock(self.begin, self.end)
 
 
+class Margins(NamedTuple):
+    """The margins beside the area of a chart as a picture, which is `drawing.WIDTH` wide."""
+
+    left: float
+    right: float
+
+    @property
+    def as_shares(self) -> tuple[float, float]:
+        """The margins as shares of the width."""
+        return self.left / drawing.WIDTH, self.right / drawing.WIDTH
+
+
 def charts_of(curves: Curves) -> tuple[Chart, ...]:
     """Return the charts that have at least one curve, in the order of the page."""
     known = curves.columns
@@ -91,6 +107,7 @@ def charts_of(curves: Curves) -> tuple[Chart, ...]:
             from_zero=False,
         ),
         Chart("host-memory", "Memory of the machine", Unit.BYTES, _named(known, _HOST)),
+        Chart("processes", "Memory of the script's processes", Unit.BYTES, _processes(curves), _processes_note(curves)),
         Chart("step-time", "Step time", Unit.SECONDS, _rate(curves, "step_seconds", "time of a step")),
         Chart("input-wait", "Waiting for data", Unit.RATIO, _rate(curves, "input_wait_ratio", "share of the step")),
         Chart("speed", "Samples per second", Unit.NUMBER, _rate(curves, "examples_per_second", "during steps")),
@@ -109,11 +126,30 @@ _POOL_NOTE = (
     " that of the process, or of the fit if the script resets it."
 )
 _HOST = {
-    "process.resident_bytes": "the script's processes",
+    TOGETHER: "the script's processes",
     "host.memory_used_bytes": "all processes",
     "host.memory_total_bytes": "limit",
 }
 _LIMIT = "limit"
+_PROCESSES_NOTE = (
+    "What processes share is divided among them, so that their curves add up. Children are the processes that the"
+    " script started, and their own, added up by name."
+)
+
+
+def _processes(curves: Curves) -> tuple[PlottedCurve, ...]:
+    """Return the memory of the script, of its largest children and of the rest; without children, of the script."""
+    if SCRIPT not in curves.columns:
+        return _named(curves.columns, {TOGETHER: "the script"})
+    children = {key_of(name): f"children: {name}" for name in curves.children}
+    return _named(
+        curves.columns,
+        {SCRIPT: "the script itself", **children, OTHERS: "other children", TOGETHER: "all of them"},
+    )
+
+
+def _processes_note(curves: Curves) -> str:
+    return _PROCESSES_NOTE if curves.children else ""
 
 
 def _named(known: Mapping[str, Column], names: Mapping[str, str]) -> tuple[PlottedCurve, ...]:
@@ -174,9 +210,12 @@ def as_data(charts: Sequence[Chart], times: Sequence[float], line: TimeLine) -> 
         ],
         "begin": line.begin,
         "end": line.end,
-        "marks": [{"at": each.at, "title": each.title, "to": each.anchor, "kind": each.kind} for each in line.markings],
+        "marks": [
+            {"at": each.at, "title": each.title, "to": each.anchor, "kind": each.kind, "colour": each.colour}
+            for each in line.markings
+        ],
         "spans": [
-            {"begin": each.begin, "end": _until(each, line), "title": each.message, "kind": each.severity}
+            {"begin": each.begin, "end": each.until(line.end), "title": each.message, "kind": each.severity}
             for each in line.findings
         ],
     }
@@ -189,24 +228,28 @@ def _rounded(value: float | None) -> float | None:
     return int(short) if short == int(short) else short
 
 
-def _until(found: Found, line: TimeLine) -> float:
-    return line.end if found.end is None else found.end
-
-
 # -- as a picture, for paper and for browsers without scripts ---------------------------------------------------------
 
 
-def as_picture(chart: Chart, times: Sequence[float], line: TimeLine) -> str:
+def margins_of(charts: Sequence[Chart], line: TimeLine) -> Margins:
+    """Return margins in which the labels of all these charts fit, so that their times are below each other."""
+    canvases = [drawing.ChartCanvas(line.axis, chart.axis()) for chart in charts]
+    canvases = canvases or [drawing.ChartCanvas(line.axis, amounts(0.0, 1.0, Unit.NUMBER))]
+    return Margins(max(canvas.left for canvas in canvases), drawing.WIDTH - canvases[0].right)
+
+
+def as_picture(chart: Chart, times: Sequence[float], line: TimeLine, margins: Margins) -> str:
     """Return the chart as SVG."""
-    canvas = drawing.ChartCanvas(line.axis, chart.axis())
+    canvas = drawing.ChartCanvas(line.axis, chart.axis(), least_left=margins.left)
     return drawing.drawn(canvas, f"{chart.title}: {_in_words(chart)}", _parts(canvas, chart, times, line))
 
 
 def _parts(canvas: drawing.ChartCanvas, chart: Chart, times: Sequence[float], line: TimeLine) -> Iterator[str]:
     for found in line.findings:
-        yield drawing.span(canvas, found.begin, _until(found, line), found.message, found.severity)
+        yield drawing.span(canvas, found.begin, found.until(line.end), found.message, found.severity)
     for marking in line.markings:
-        yield drawing.mark(canvas, marking.at, marking.title, marking.kind)
+        kind = marking.kind if marking.colour is None else f"s{marking.colour % drawing.COLOURS}"
+        yield drawing.mark(canvas, marking.at, marking.title, kind)
     for number, curve in enumerate(chart.curves):
         yield drawing.line(canvas, _coarse(times, curve.values), None if curve.is_limit else number)
 

@@ -17,6 +17,7 @@ from oomph.monitor.metrics import Scope
 from oomph.monitor.sample import Header
 from oomph.monitor.store import COMPRESSED, newest, read_rows
 from oomph.page.axis import is_plausible
+from oomph.report.processes import OTHERS, SCRIPT, TOGETHER, Listing, key_of, largest, listing_of
 
 INTERVALS = 720
 """The number of intervals into which a run is divided, each of which becomes at most two points of a curve."""
@@ -47,6 +48,11 @@ _AVERAGED = "utilization_ratio"
 """The curve that is averaged over an interval: utilization jumps between 0 and 100 % from second to second."""
 _COUNTERS = ("steps_total", "step_seconds_total", "input_wait_seconds_total", "examples_total")
 _MOST_GPUS = 16
+_PLAIN = 5
+"""The number of values in a row that has nothing but measurements."""
+_PROCESSES = "processes"
+_LISTED_SECONDS = 12.0
+"""The time for which a list of the script's processes holds: the next one follows after ten seconds."""
 
 _NUMBERS = (int, float)
 """The classes of finite numbers in a row: NaN and infinity are text there, and bool is neither."""
@@ -75,6 +81,8 @@ class Curves:
     """The true means of the step time and what belongs to it: each step counts once, however long it took."""
     went_back: bool = False
     """True if the clock was turned back during the run, so that parts of the curves overlap."""
+    children: tuple[str, ...] = ()
+    """The names of the script's children that have a curve of their own, the largest first."""
 
     @property
     def is_thinned(self) -> bool:
@@ -96,7 +104,7 @@ def read_curves(run_dir: Path, intervals: int = INTERVALS) -> Curves:
             chosen = {id(header): _Chosen(header)}
         try:
             thinning.add(at, row, chosen[id(header)])
-        except (IndexError, TypeError, AttributeError):
+        except (IndexError, TypeError, ValueError, AttributeError):
             continue  # not a sample
     return Curves() if thinning is None else thinning.curves()
 
@@ -188,9 +196,13 @@ class _Thinning:
         self._place: int | None = None
         self._samples, self._latest, self._went_back = 0, 0.0, False
         self._gpus: dict[int, str] = {}
+        self._listings: list[tuple[defaultdict[Name, list[float]], Listing]] = []
+        """Each list of the script's processes, with the values of the interval that it belongs to."""
 
     def add(self, at: float, row: Sequence[Any], chosen: _Chosen) -> None:
-        """Add one sample. Raises TypeError, IndexError or AttributeError if it is none."""
+        """Add one sample. Raises TypeError, ValueError, IndexError or AttributeError if it is none."""
+        more = row[_PLAIN] if len(row) > _PLAIN else {}
+        listing = listing_of(listed) if (listed := more.get(_PROCESSES)) else None
         counters, place = chosen.counters(row), int((at - self._begin) // self._width)
         if place != self._place:
             self._place = place
@@ -198,6 +210,8 @@ class _Thinning:
             self._intervals.append(_Interval(at, at + self._width / 2, self._now, counters))
             self._name(row[1])
         chosen.collect(row, self._now)
+        if listing is not None:
+            self._listings.append((self._now, listing))
         self._intervals[-1].counters = counters
         self._samples += 1
         self._went_back |= at < self._latest - self._width
@@ -211,6 +225,10 @@ class _Thinning:
 
     def curves(self) -> Curves:
         """Return the curves of all samples added so far."""
+        children = largest(listing for _, listing in self._listings)
+        for into, listing in self._listings:
+            for key, held in listing.by_curve(children).items():
+                into[key].append(held)
         rows: list[tuple[float, dict[str, float]]] = []
         before, waiting = -1.0, 0
         counted: tuple[float | None, ...] = ()
@@ -229,7 +247,9 @@ class _Thinning:
                 for _, values in rows[waiting:]:  # until a step ended, it had the time that it turned out to have
                     values.update(rates)
                 counted, waiting = interval.counters, len(rows)
-        names = sorted({name for _, values in rows for name in values})
+        if self._listings:
+            _hold(rows, (SCRIPT, *map(key_of, children), OTHERS))
+        names = sorted({name for _, values in rows for name, value in values.items() if value or name != OTHERS})
         return Curves(
             times=tuple(round(at, 2) for at, _ in rows),
             columns={name: tuple(values.get(name) for _, values in rows) for name in names},
@@ -238,7 +258,22 @@ class _Thinning:
             interval=self._width,
             means=_rates(totals),
             went_back=self._went_back,
+            children=children,
         )
+
+
+def _hold(rows: Sequence[tuple[float, dict[str, float]]], keys: Sequence[str]) -> None:
+    """Keep the values of a list of processes until the next one is due. Later on, the script is alone."""
+    held, until = dict[str, float](), 0.0
+    for at, values in rows:
+        if not values:
+            until = 0.0  # nothing is known of this time
+        elif SCRIPT in values:
+            held, until = {key: values[key] for key in keys}, at + _LISTED_SECONDS
+        elif at <= until:
+            values.update(held)
+        elif TOGETHER in values:
+            values[SCRIPT] = values[TOGETHER]
 
 
 def _grown(before: Sequence[float | None], after: Sequence[float | None]) -> list[float | None]:

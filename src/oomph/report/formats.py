@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from oomph.explain import render
@@ -16,6 +15,7 @@ from oomph.page.axis import in_local_time
 from oomph.report import charts
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
+from oomph.report.processes import Listing, listing_of
 from oomph.report.profiles import ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, as_documents, operations_of, rows_of
 from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.report.timeline import in_words
@@ -36,6 +36,8 @@ def _markdown(recording: Recording) -> Iterator[str]:
     result = result_in_words(recording.summary)
     if result:
         yield f"{_text(result)}\n"
+    if recording.missing:
+        yield f"{_text(recording.missing)}\n"
     yield from _table(("", ""), account_of(recording))
     if recording.attempts:
         yield "\n## Attempts\n"
@@ -98,6 +100,7 @@ def as_document(recording: Recording) -> dict[str, Any]:
         "run": str(recording.path),
         "command": None if recording.record is None else list(recording.record.command),
         "running": recording.is_going_on,
+        "missing": recording.missing or None,
         "begin": recording.begin,
         "end": recording.end,
         "summary": recording.summary.as_document(),
@@ -152,20 +155,35 @@ _COLUMNS = {scope: [metric.key for metric in of_scope(scope)] for scope in ("hos
 _OF_GPU = [metric.key for metric in of_scope("gpu")]
 
 
-def csv_lines(run_dir: Path, gpus: int) -> Iterator[str]:
+def csv_lines(recording: Recording) -> Iterator[str]:
     """Yield every sample of a run as a line of CSV, after a line with the names of the columns."""
-    names = [f"{scope}.{key}" for scope, keys in _COLUMNS.items() for key in keys]
-    yield _line(["time", "clock", *names, *(f"gpu{place}.{key}" for place in range(gpus) for key in _OF_GPU)])
-    for sample in read(run_dir):
-        yield _line(_row(sample, gpus))
+    gpus, children = range(max(recording.curves.gpus, default=-1) + 1), recording.curves.children
+    named = [f"{scope}.{key}" for scope, keys in _COLUMNS.items() for key in keys]
+    processes = [*Listing(0, {}).by_curve(children)] if children else []
+    yield _line(["time", "clock", *named, *processes, *(f"gpu{place}.{key}" for place in gpus for key in _OF_GPU)])
+    for sample in read(recording.path):
+        yield _line(
+            [*_plain_columns(sample), *_columns_of_processes(sample, children), *_columns_of_gpus(sample, gpus)]
+        )
 
 
-def _row(sample: Sample, gpus: int) -> list[object]:
-    row: list[object] = [sample.time, in_local_time(sample.time, "%Y-%m-%dT%H:%M:%S%z")]
+def _plain_columns(sample: Sample) -> Iterator[object]:
+    yield from (sample.time, in_local_time(sample.time, "%Y-%m-%dT%H:%M:%S%z"))
     for values, keys in ((sample.host, "host"), (sample.process, "process"), (sample.training, "training")):
-        row += [values.get(key, "") for key in _COLUMNS[keys]]
+        yield from (values.get(key, "") for key in _COLUMNS[keys])
+
+
+def _columns_of_processes(sample: Sample, children: Sequence[str]) -> Iterator[object]:
+    """Yield the memory of each process by name, or nothing but empty columns between two lists of them."""
+    if children:
+        each = [(process.pid, process.memory_bytes, process.name, process.is_script) for process in sample.processes]
+        values = listing_of(each).by_curve(children).values()
+        yield from values if each else ("" for _ in values)
+
+
+def _columns_of_gpus(sample: Sample, gpus: Sequence[int]) -> Iterator[object]:
     known = {gpu.index: gpu.values for gpu in sample.gpus}
-    return [*row, *(known.get(place, {}).get(key, "") for place in range(gpus) for key in _OF_GPU)]
+    return (known.get(place, {}).get(key, "") for place in gpus for key in _OF_GPU)
 
 
 def _line(row: list[object]) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
+from itertools import groupby
+from operator import itemgetter
 
 from oomph.explain.markdown import plain
 from oomph.page.axis import in_local_time
@@ -23,7 +25,8 @@ from oomph.report.profiles import COMPILED, ON_A_LINE_OF_TIME, OPERATION_HEADS, 
 from oomph.report.recording import Recording, account_of, micro_batches_of
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
-from oomph.run.report.summary import result_in_words
+from oomph.run.report.story import SavingKind
+from oomph.run.report.summary import is_finite, result_in_words
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.wrapping import shortened
 
@@ -55,19 +58,21 @@ def sections(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> di
     told = reported(recording)
     parts = {
         "head": "".join(_headline(recording)),
-        "attempts": "".join(_attempts(recording, line)),
-        "charts": "".join(_charts(recording, line, drawn)),
+        "attempts": "".join(_attempts(recording)),
+        "time": "".join(_over_time(recording, line, drawn)),
+        "charts": "".join(figures(drawn, recording.curves.times, line)),
         "profile": "".join(_profile(recording.profiles)),
         "incidents": "".join(_incidents(told)),
         "findings": "".join(_findings(recording)),
         "environment": "".join(_environment(recording)),
-        "faults": "".join(_pages(told)),
+        "faults": "".join(fault_pages(told)),
     }
     return {name: content for name, content in parts.items() if content}
 
 
 def _section(name: str, content: str) -> str:
-    return f'<section id="{name}" aria-labelledby="{name}-title">{content}</section>\n'
+    named = 'aria-label="Charts"' if name == "charts" else f'aria-labelledby="{name}-title"'
+    return f'<section id="{name}" {named}>{content}</section>\n'
 
 
 def _heading(name: str, text: str) -> str:
@@ -108,15 +113,24 @@ def _headline(recording: Recording) -> Iterator[str]:
     result = result_in_words(summary)
     if result:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
-        yield f'<p class="{sure}">{safe(result)}</p>\n'
+        yield f'<p class="{sure if is_finite(summary) else "bad"}">{safe(result)}</p>\n'
     yield "".join(f"<p>{safe(text)}</p>\n" for text in (story.improvement,) if text)
     for each in story.savings:
-        what = f"{each.text[:1].lower()}{each.text[1:]}"
-        yield f"<p>The next run can save {safe(what)}: <code>{safe(each.command)}</code></p>\n"
+        yield f"<p>{safe(_SAVING[each.kind].format(time=as_duration(each.seconds)))}: "
+        yield f"<code>{safe(each.command)}</code></p>\n"
     if summary.larger_batch is not None and summary.exit_code == 0:
         yield f"<p>On this device, {safe(larger_batch_in_words(summary.larger_batch))}.</p>\n"
+    if recording.missing:
+        yield f'<p class="warn">{safe(recording.missing)}</p>\n'
     rows = [*account_of(recording), ("when", _when(recording))]
     yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
+
+
+_SAVING: Mapping[SavingKind, str] = {
+    "micro-batch": "The next run can start with the micro-batch that this one took {time} to find",
+    "checkpoints": "Repeated steps took {time}. Checkpoints at shorter intervals, which also cost time, would have"
+    " saved a part of that",
+}
 
 
 def _when(recording: Recording) -> str:
@@ -125,11 +139,10 @@ def _when(recording: Recording) -> str:
     return f"{begin} to {until}, {as_duration(recording.end - recording.begin)}"
 
 
-def _attempts(recording: Recording, line: TimeLine) -> Iterator[str]:
+def _attempts(recording: Recording) -> Iterator[str]:
     if not recording.attempts:
         return
     yield _heading("attempts", "Attempts")
-    yield timeline.as_bars(recording, line)
     rows = (
         (
             str(attempt.number),
@@ -148,20 +161,30 @@ def _at(moment: float) -> str:
     return in_local_time(moment, _CLOCK)
 
 
-def _charts(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
+def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
+    """Yield what all charts share: how they are made, how they are used, and above them the attempts as bars."""
+    yield _heading("time", "Over time")
+    yield f'<p class="soft">{safe(_how_drawn(recording) if drawn else _why_no_charts(recording))}</p>\n'
+    yield HOW_TO_ZOOM if drawn else ""
+    if recording.attempts:
+        yield timeline.keys_of(recording, line)
+        yield timeline.as_bars(recording, line, charts.margins_of(drawn, line))
+
+
+def _how_drawn(recording: Recording) -> str:
     curves = recording.curves
-    yield _heading("charts", "Over time")
-    if not drawn:
-        yield f"<p>{safe(_why_no_charts(recording))}</p>\n"
-        return
     note = f"{counted(curves.samples, 'sample', ',')}, one a second"
     if curves.is_thinned:
         note += f"; of every {as_duration(curves.interval)} the smallest and the largest value are shown"
     if curves.went_back:
         note += "; the clock was turned back during the run, so that parts of the curves overlap"
-    note += f". Times are those of this machine ({in_local_time(recording.begin, '%Z')})."
-    yield f'<p class="soft">{safe(note)}</p>\n'
-    yield from figures(drawn, curves.times, line)
+    return f"{note}. Times are those of this machine ({in_local_time(recording.begin, '%Z')})."
+
+
+HOW_TO_ZOOM = (
+    '<p class="soft live">Drag to zoom, double-click to see everything. With the keyboard: arrow keys move the'
+    " cursor, + and − zoom, 0 shows everything.</p>\n"
+)
 
 
 def _why_no_charts(recording: Recording) -> str:
@@ -172,16 +195,13 @@ def _why_no_charts(recording: Recording) -> str:
 
 def figures(drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:
     """Yield each chart: interactive with scripts, a picture without, and its figures in a table."""
-    yield (
-        '<p class="soft live">Drag to zoom, double-click to see everything. With the keyboard: arrow keys move the'
-        " cursor, + and − zoom, 0 shows everything.</p>\n"
-    )
+    margins = charts.margins_of(drawn, line)
     for chart in drawn:
         note = f'<p class="soft">{escape(chart.note)}</p>' if chart.note else ""
         yield (
             f'<figure id="chart-{chart.key}"><figcaption><h3>{escape(chart.title)}</h3>{note}</figcaption>'
             f'<div class="live plot" data-chart="{chart.key}"></div>'
-            f'<div class="still">{charts.as_picture(chart, times, line)}{_legend(chart)}</div>'
+            f'<div class="still">{charts.as_picture(chart, times, line, margins)}{_legend(chart)}</div>'
             f"<details><summary>Figures</summary>{_figures(chart)}</details></figure>\n"
         )
 
@@ -225,25 +245,31 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
     if not told:
         return
     yield _heading("incidents", "Incidents")
+    first: dict[tuple[str, tuple[str, ...]], int] = {}
     for each in told[:_MOST_FAULTS]:
-        yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {_named(each)}</h3><dl>'
-        yield "".join(f"<dt>{escape(head)}</dt><dd>{safe(text)}</dd>" for head, text in each.rows())
+        yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {fault_link(each)}</h3><dl>'
+        for head, group in groupby(each.rows(), key=itemgetter(0)):
+            yield f"<dt>{escape(head)}</dt>" + "".join(f"<dd>{safe(text)}</dd>" for _, text in group)
         yield "</dl>"
-        yield _remedies(each)
+        yield _remedies(each, first.setdefault((each.fault, each.remedies), each.number))
         yield "</article>\n"
     if len(told) > _MOST_FAULTS:
         more = f"… and {len(told) - _MOST_FAULTS} more"
         yield f"<p>{more}: <code>oomph report --format json</code> lists all of them.</p>\n"
 
 
-def _named(each: ReportedIncident) -> str:
+def fault_link(each: ReportedIncident) -> str:
+    """Return the name of an incident's fault, with a link to its page if it has one."""
     name = safe(each.fault)
     return f'<a href="#fault-{escape(each.code)}">{name} ({escape(each.code)})</a>' if each.page else name
 
 
-def _remedies(each: ReportedIncident) -> str:
+def _remedies(each: ReportedIncident, first: int) -> str:
+    """Return what to do, or a link to the first incident of the same fault, which says it."""
     if not each.remedies:
         return ""
+    if first != each.number:
+        return f'<p>What you can do: as for <a href="#incident-{first}">incident {first}</a>.</p>'
     items = "".join(f"<li>{safe(text)}</li>" for text in each.remedies)
     return f"<p>What you can do:</p><ol>{items}</ol>"
 
@@ -252,10 +278,11 @@ def _findings(recording: Recording) -> Iterator[str]:
     if not recording.story.findings:
         return
     yield _heading("findings", "Found by the monitor")
-    for found in recording.story.findings:
+    for number, found in enumerate(recording.story.findings, 1):
         until = "until the end of the run" if found.end is None else f"until {_at(found.end)}"
         named = f"{found.fault} ({found.code})" if found.code else found.fault
-        yield f'<article><h3 class="{_TONES.get(found.severity, "warn")}">{safe(f"{named}, {found.severity}")}</h3>'
+        tone, heading = _TONES.get(found.severity, "warn"), safe(f"{named}, {found.severity}")
+        yield f'<article id="finding-{number}" tabindex="-1"><h3 class="{tone}">{heading}</h3>'
         yield f"<p>{safe(found.message)}</p>"
         yield f"<p>{safe(found.remedy)}</p>" if found.remedy else ""
         yield f'<p class="soft">{safe(found.subject)}, from {_at(found.begin)} {until}</p></article>\n'
@@ -269,7 +296,8 @@ def _environment(recording: Recording) -> Iterator[str]:
     yield table((), environment_of(recording))
 
 
-def _pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
+def fault_pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
+    """Yield the page of each fault of these incidents once."""
     pages = {each.code: each.page for each in told if each.page is not None}
     if not pages:
         return

@@ -55,6 +55,7 @@ class ReportedIncident:
 def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
     """Return the incidents of a run, in order."""
     diagnoses = {diagnosis.name: diagnosis for diagnosis in recording.diagnoses}
+    remedies = {name: _remedies(diagnosis) for name, diagnosis in diagnoses.items()}  # once, for up to 10⁵ incidents
     ends = {attempt.number: attempt.end for attempt in recording.attempts}
     return tuple(
         ReportedIncident(
@@ -65,11 +66,11 @@ def reported(recording: Recording) -> tuple[ReportedIncident, ...]:
             attempt=incident.attempt,
             time=incident.time,
             place=incident.place,
-            evidence=_evidence(incident.shown_by, diagnoses.get(incident.fault)),
+            evidence=_evidence(incident.shown_by, diagnoses.get(incident.fault), incident.attempt),
             decision=incident.done,
             why=_why(recording, incident.attempt) if ends.get(incident.attempt) == incident.time else (),
             cost=incident.cost,
-            remedies=_remedies(diagnoses.get(incident.fault)),
+            remedies=remedies.get(incident.fault, ()),
         )
         for number, incident in enumerate(recording.story.incidents, 1)
         for page in (find(incident.fault),)
@@ -87,16 +88,17 @@ def _why(recording: Recording, attempt: int) -> tuple[str, ...]:
     return (*asked[-1:], *rules)
 
 
-def _evidence(shown_by: str, diagnosis: Diagnosis | None) -> tuple[str, ...]:
+def _evidence(shown_by: str, diagnosis: Diagnosis | None, attempt: int) -> tuple[str, ...]:
+    """Return what showed the fault in this attempt. The diagnosis has the evidence of all attempts."""
     told = [shown_by] if shown_by else []
     for fact in () if diagnosis is None else diagnosis.evidence:
+        if fact.attempt not in (None, attempt):
+            continue
         if len(told) < _EVIDENCE_LINES and fact.text and not any(text in fact.text for text in told):
             told.append(fact.text)
     return tuple(told)
 
 
-def _remedies(diagnosis: Diagnosis | None) -> tuple[str, ...]:
-    if diagnosis is None:
-        return ()
+def _remedies(diagnosis: Diagnosis) -> tuple[str, ...]:
     documents: Sequence[Mapping[str, str]] = [remedy.as_document() for remedy in diagnosis.remedies[:_MOST_REMEDIES]]
     return tuple(document["text"] for document in documents)

@@ -6,6 +6,7 @@
   let data = JSON.parse(document.getElementById("data").textContent);
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const plots = new Map();
+  const HEIGHT = 200;
 
   // -- amounts, as the rest of the page writes them ---------------------------------------------------------------
 
@@ -50,7 +51,8 @@
     const largest = (u) => u.scales.y.max ?? 1;
     return {
       width,
-      height: 260,
+      height: HEIGHT,
+      padding: [null, 34, null, null],
       tzDate: onClock,
       legend: { show: false },
       cursor: { sync: { key: "run", setSeries: false }, drag: { x: true, y: false }, y: false, points: { size: 6 } },
@@ -65,7 +67,7 @@
           ticks: { show: false },
           space: 80,
           size: 32,
-          values: (u, ticks, axis, space, step) => ticks.map((at) => clock(at, step)),
+          values: (u, ticks, axis, space, step) => (u.ticks = ticks.map((at) => [at, clock(at, step)])).map(([, name]) => name),
         },
         {
           stroke: () => colour("--soft"),
@@ -86,7 +88,7 @@
           points: { show: data.times.length < 3 },
         })),
       ],
-      hooks: { drawClear: [shade], draw: [ruled, flagged], setCursor: [shown] },
+      hooks: { drawClear: [shade], draw: [ruled, flagged, followed], setCursor: [shown] },
     };
   }
 
@@ -103,12 +105,15 @@
     }
   }
 
+  const inColour = (mark) =>
+    colour(mark.kind === "restart" ? "--soft" : mark.colour === null ? "--bad" : `--s${mark.colour % 8}`);
+
   function ruled(u) {
     for (const each of data.marks) {
       const x = u.valToPos(each.at, "x", true);
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
       u.ctx.save();
-      u.ctx.strokeStyle = colour(each.kind === "restart" ? "--soft" : "--bad");
+      u.ctx.strokeStyle = inColour(each);
       u.ctx.setLineDash(each.kind === "restart" ? [3, 3] : []);
       u.ctx.beginPath();
       u.ctx.moveTo(x, u.bbox.top);
@@ -129,9 +134,30 @@
       flag.title = each.title;
       flag.setAttribute("aria-label", each.title);
       flag.style.left = `${x}px`;
+      flag.style.background = inColour(each);
       flag.addEventListener("mousedown", (event) => event.stopPropagation());
       u.over.append(flag);
     }
+  }
+
+  // The attempts as bars, above the charts, show the same part of the run.
+  function followed(u) {
+    if (u !== plots.values().next().value) return;
+    const { min, max } = u.scales.x;
+    const share = (at) => Math.min(Math.max((at - min) / (max - min), 0), 1);
+    for (const each of document.querySelectorAll(".timeline [data-at]")) {
+      const from = Number(each.dataset.at), until = Number(each.dataset.until ?? from);
+      each.hidden = until < min || from > max;
+      each.style.left = `${share(from) * 100}%`;
+      if (each.dataset.until) each.style.width = `${(share(until) - share(from)) * 100}%`;
+    }
+    const ticks = u.ticks.map(([at, name]) => {
+      const tick = document.createElement("span");
+      tick.style.left = `${share(at) * 100}%`;
+      tick.textContent = name;
+      return tick;
+    });
+    document.querySelector(".timeline .clock")?.replaceChildren(...ticks);
   }
 
   function shown(u) {
@@ -205,7 +231,8 @@
       u.over.addEventListener("dblclick", () => zoom(data.begin, data.end));
       legend(u, chart, place);
       plots.set(chart.key, u);
-      new ResizeObserver(() => place.clientWidth && u.setSize({ width: place.clientWidth, height: 260 })).observe(place);
+      u.setScale("x", { min: data.begin, max: data.end });  // the run, which begins before its first sample
+      new ResizeObserver(() => place.clientWidth && u.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place);
     }
   }
 
@@ -240,6 +267,7 @@
 
   root.classList.add("scripted");
   draw();
+  addEventListener("beforeprint", () => zoom(data.begin, data.end));  // the pictures on paper show everything
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach((u) => u.redraw()));
   if (data.going_on && location.protocol.startsWith("http")) setTimeout(renew, 2000);
 })();

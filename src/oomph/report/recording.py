@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from oomph.errors import ExamineError, RunDirectoryError
 from oomph.explain.diagnose import diagnose, words
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.reading.file import Unreadable
-from oomph.explain.reading.run import read_run, why_nothing_is_known
+from oomph.explain.reading.run import read_run, what_is_missing, why_nothing_is_known
 from oomph.journal.events import (
     AttemptEnded,
     Recovered,
@@ -74,6 +75,8 @@ class Recording:
     snapshot: Snapshot | None = None
     """The machine at the last start, or None if the journal does not describe it."""
     is_going_on: bool = False
+    missing: str = ""
+    """A sentence about what of the run cannot be read, or an empty string."""
     now: float = field(default_factory=time.time)
     """The Unix time at which the run was read."""
 
@@ -142,7 +145,15 @@ def read_recording(path: Path) -> Recording:
             profiles=read_profiles(path, events),
             snapshot=recorded(path),
             is_going_on=left is not None and left.going_on,
+            missing=_missing(path, record),
         )
+
+
+def _missing(path: Path, record: RunRecord | None) -> str:
+    """Return a sentence about what of a run cannot be read. Samples of `oomph.Monitor` alone lack nothing."""
+    if record is None and not os.path.lexists(path / "journal"):
+        return ""
+    return what_is_missing(path, 0 if record is None else record.attempts)
 
 
 def _diagnoses(path: Path) -> Iterator[Diagnosis]:

@@ -1,10 +1,15 @@
-"""The timeline of a run: its attempts as bars, with each fault and each change of the micro-batch. Pure."""
+"""The timeline of a run: its attempts as bars, with each fault and each change of the micro-batch. Pure.
+
+The bars lie above the charts and share their time axis: as pictures by equal margins, and with scripts in `page.js`,
+which moves whatever has `data-at`.
+"""
 
 from __future__ import annotations
 
 from oomph.page.document import safe
-from oomph.report.charts import Marking, TimeLine
+from oomph.report.charts import Margins, Marking, TimeLine
 from oomph.report.recording import Recording, ReportedAttempt, micro_batches_of
+from oomph.run.report.found import CRITICAL
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.endings import ProcessEnd
 
@@ -26,28 +31,29 @@ def timeline_of(recording: Recording) -> TimeLine:
     return TimeLine(recording.begin, recording.end, (*restarts, *faults), recording.story.findings)
 
 
-def as_bars(recording: Recording, line: TimeLine) -> str:
+def as_bars(recording: Recording, line: TimeLine, margins: Margins) -> str:
     """Return the attempts as bars on one line of time, one below the other, as HTML that fits any width."""
     shown = recording.attempts[-_MOST_ROWS:]
-    rows = "".join(_row(attempt, recording, line) for attempt in shown)
-    ticks = "".join(
-        f'<span style="left:{_place(tick.value, line)}">{safe(tick.label)}</span>' for tick in line.axis.ticks
+    rows = "".join(_row(attempt, recording, line) for attempt in shown) + _row_of_findings(line)
+    ticks = "".join(f"<span {_at(tick.value, line)}>{safe(tick.label)}</span>" for tick in line.axis.ticks)
+    left, right = margins.as_shares
+    return (
+        f'<div class="still-wide"><div class="timeline" style="--still-left:{left:.2%};--still-right:{right:.2%}">'
+        f'{rows}<div class="clock">{ticks}</div></div></div>\n'
     )
-    return f'<div class="timeline">{rows}<div class="name"></div><div class="clock">{ticks}</div></div>\n'
 
 
 def _row(attempt: ReportedAttempt, recording: Recording, line: TimeLine) -> str:
     begin, end = attempt.begin, attempt.end or _end_of(attempt, recording)
     kind = "good" if attempt.returncode == 0 else "going-on" if _is_open(attempt, recording) else "ended"
-    width = max(line.axis.share(end) - line.axis.share(begin), 0.0)
-    bar = f'<div class="attempt {kind}" style="left:{_place(begin, line)};width:{width:.2%}"></div>'
+    bar = f'<div class="attempt {kind}" {_at(begin, line, max(end, begin))}></div>'
     splits = "".join(
-        f'<div class="split" style="left:{_place(at, line)}" title="micro-batches of {size}"></div>'
+        f'<div class="split" {_at(at, line)} title="micro-batches of {size}"></div>'
         for at, size in micro_batches_of(recording)
         if begin <= at <= end
     )
     faults = "".join(
-        f'<a class="fault" style="left:{_place(incident.time, line)}" href="#incident-{number}"'
+        f'<a class="fault" {_at(incident.time, line)} href="#incident-{number}"'
         f' title="{safe(incident.fault)}" aria-label="{safe(incident.fault)}"></a>'
         for number, incident in enumerate(recording.story.incidents, 1)
         if incident.attempt == attempt.number and line.begin <= incident.time <= line.end
@@ -55,8 +61,40 @@ def _row(attempt: ReportedAttempt, recording: Recording, line: TimeLine) -> str:
     return f'<div class="name">attempt {attempt.number}</div><div class="track">{bar}{splits}{faults}</div>'
 
 
-def _place(at: float, line: TimeLine) -> str:
-    return f"{line.axis.share(at):.2%}"
+def _row_of_findings(line: TimeLine) -> str:
+    """Return a row with what the monitor found, which the charts show as shaded times."""
+    spans = "".join(
+        f'<a class="finding {safe(found.severity)}" {_at(found.begin, line, found.until(line.end))}'
+        f' href="#finding-{number}" title="{safe(found.fault)}" aria-label="{safe(found.fault)}"></a>'
+        for number, found in enumerate(line.findings, 1)
+        if line.begin <= found.begin <= line.end
+    )
+    return f'<div class="name">found</div><div class="track">{spans}</div>' if spans else ""
+
+
+def keys_of(recording: Recording, line: TimeLine) -> str:
+    """Return what the signs in the bars and charts mean, of those that occur."""
+    severities = {found.severity for found in line.findings}
+    kinds = {marking.kind for marking in line.markings}
+    signs = {
+        "fault-key": "fault" if "" in kinds else "",
+        "restart-key": "start of an attempt" if "restart" in kinds else "",
+        "finding-key": "found by the monitor" if severities - {CRITICAL} else "",
+        "critical-key": "found, and critical" if CRITICAL in severities else "",
+        "split-key": "change of the micro-batch" if micro_batches_of(recording) else "",
+    }
+    items = "".join(f'<li><span class="key {key}"></span>{name}</li>' for key, name in signs.items() if name)
+    return f'<ul class="legend">{items}</ul>\n' if items else ""
+
+
+def _at(at: float, line: TimeLine, until: float | None = None) -> str:
+    """Return the attributes that place an element at a moment, or between two of them."""
+    share = line.axis.share
+    if until is None:
+        return f'data-at="{at:.2f}" style="left:{share(at):.2%}"'
+    return (
+        f'data-at="{at:.2f}" data-until="{until:.2f}" style="left:{share(at):.2%};width:{share(until) - share(at):.2%}"'
+    )
 
 
 def _is_open(attempt: ReportedAttempt, recording: Recording) -> bool:

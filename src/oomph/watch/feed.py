@@ -45,9 +45,11 @@ class Feed:
         return view_of(now, samples, [job_of(run) for run in runs], present, problems)
 
     def first_look(self) -> View:
-        """Return the current view, after waiting for the GPUs, since NVML may take a few seconds to start."""
+        """Return the current view, after waiting for this machine's GPUs: NVML may take a few seconds to start."""
         begin, view = time.monotonic(), self.look()
-        while not (view.gpus or view.problems) and time.monotonic() - begin < _FIRST_SECONDS:
+        while self._machine is not None and not (view.gpus or view.problems):
+            if time.monotonic() - begin > _FIRST_SECONDS:
+                break
             view = self.look()
         return view
 

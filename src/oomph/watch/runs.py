@@ -10,10 +10,10 @@ from pathlib import Path
 from oomph.journal.journal import Event
 from oomph.journal.journal_reader import JournalReader
 from oomph.monitor.sample import Sample
-from oomph.monitor.store import MONITORED_PARENT, TAIL, RecentSamples, newest
+from oomph.monitor.store import RecentSamples, newest
 from oomph.protocol.progress import read_progress
 from oomph.run.directory.run_directory import RUNNING, RunRecord, read_record
-from oomph.run.directory.search import changed, runs_in
+from oomph.run.directory.search import runs_and_monitored
 from oomph.run.directory.unfinished import holder_of
 from oomph.watch.history import SPAN_SECONDS
 from oomph.watch.job import Highlights, Run, highlights_of, silence
@@ -27,16 +27,7 @@ _MOST_LOOKED_AT = 50
 
 def runs_of(folder: Path) -> list[Path]:
     """Return at most 50 run directories and `oomph.Monitor` folders in a folder, newest first."""
-    runs = [(changed(run) or 0.0, run) for run in runs_in(folder)]
-    monitored = [(at, path) for path in _monitored_in(folder) if (at := _measured(path))]
-    return [path for _, path in sorted([*runs, *monitored], reverse=True)[:_MOST_LOOKED_AT]]
-
-
-def _monitored_in(folder: Path) -> list[Path]:
-    try:
-        return list((folder / MONITORED_PARENT).iterdir())
-    except OSError:
-        return []
+    return runs_and_monitored(folder)[:_MOST_LOOKED_AT]
 
 
 class RunReader:
@@ -47,7 +38,7 @@ class RunReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._journal = JournalReader(path)
+        self._journal = JournalReader(path, newest=True)
         self._recent = RecentSamples(path, KEPT)
         self._read: tuple[Sequence[Event], bool] | None = None
         self._highlights = Highlights()
@@ -101,11 +92,3 @@ def _is_monitored_or_going_on(path: Path) -> bool:
         return is_going_on(path, record)
     sample = newest(path)
     return sample is not None and not silence(time.time(), [sample])
-
-
-def _measured(monitored: Path) -> float:
-    """Return when the last sample was stored, as Unix time, or 0 if the folder has no samples."""
-    try:
-        return (monitored / TAIL).stat().st_mtime
-    except OSError:
-        return 0.0

@@ -73,6 +73,8 @@ class _Detail(NamedTuple):
     """The number of strips for each GPU, or 0 for a row for each."""
     grid: bool = False
     """True if several GPUs share a row."""
+    whole: bool = False
+    """True if the most severe finding is shown whole even without strips, and not cut to one row."""
 
 
 _DETAILS = (
@@ -80,7 +82,9 @@ _DETAILS = (
     _Detail(True, True, 2),
     _Detail(True, True, 0),
     _Detail(True, False, 0),
+    _Detail(False, False, 0, whole=True),
     _Detail(False, False, 0),
+    _Detail(False, False, 0, grid=True, whole=True),
     _Detail(False, False, 0, grid=True),
 )
 """From the most to the least detailed."""
@@ -127,7 +131,7 @@ def _parts(look: _Look, detail: _Detail) -> list[Callable[[int], ScreenPart]]:
         lambda height: _host(look, detail, height),
         lambda height: _gpus(look, detail, height),
         lambda _: part_of(_processes(look) if not detail.gpu else (), 5, _Rank.PROCESSES),
-        lambda _: _incidents(look, view.alerts, 5, _Rank.ALERTS),
+        lambda _: _incidents(look, view.alerts, 5, _Rank.ALERTS, detail.whole),
         lambda _: _incidents(look, view.past, 2, _Rank.PAST),
         lambda _: part_of([Text(shown_line(each), style="yellow") for each in problems], 1, _Rank.ALERTS),
     ]
@@ -249,30 +253,38 @@ def _footer(view: View, choice: ViewChoice) -> Text:
     return Text(f"q quit  p {'resume' if choice.paused else 'pause'}  s sort: {choice.order}{select}", style="dim")
 
 
-def _incidents(look: _Look, incidents: Sequence[ShownIncident], least: int, rank: int) -> ScreenPart:
-    """Return incidents: the first ones in full with their remedies, as far as all others still have a row each."""
-    full = [_in_full(each, look) for each in incidents]
+def _incidents(
+    look: _Look, incidents: Sequence[ShownIncident], least: int, rank: int, first_is_whole: bool = False
+) -> ScreenPart:
+    """Return incidents: the first ones whole, and with their remedies, as far as all others still have a row each."""
+    told = [(_message(each, look), _remedy(each, look)) for each in incidents]
 
     def draw(rows: int) -> Sequence[Text]:
-        spare, lines = rows - len(full), []
-        for incident, told in zip(incidents, full, strict=True):
-            more = len(told) - 1
-            lines += told if more <= spare else [_in_one_row(incident, look)]
-            spare -= more if more <= spare else 0
+        spare, lines = rows - len(told), []
+        for incident, (message, remedy) in zip(incidents, told, strict=True):
+            forms = ([*message, *remedy], message, [_in_one_row(incident, look)])
+            chosen = next(form for form in forms if len(form) - 1 <= max(spare, 0))
+            lines += chosen
+            spare -= len(chosen) - 1
         return cut_to(lines, rows)
 
-    return ScreenPart(Wish(sum(map(len, full)), min(len(full), least), rank), draw)
+    whole = len(told[0][0]) - 1 if told and first_is_whole else 0
+    wish = sum(len(message) + len(remedy) for message, remedy in told)
+    return ScreenPart(Wish(wish, min(len(told), least) + whole, rank), draw)
 
 
 def _in_one_row(incident: ShownIncident, look: _Look) -> Text:
     return Text(wording.incident(incident, look.view.numbers), style=_style(incident))
 
 
-def _in_full(incident: ShownIncident, look: _Look) -> list[Text]:
-    told = wrapped(wording.incident(incident, look.view.numbers), look.width, _HANG).split("\n")
+def _message(incident: ShownIncident, look: _Look) -> list[Text]:
+    lines = wrapped(wording.incident(incident, look.view.numbers), look.width, _HANG).split("\n")
+    return [Text(line, style=_style(incident)) for line in lines]
+
+
+def _remedy(incident: ShownIncident, look: _Look) -> list[Text]:
     remedy = wording.remedy(incident)
-    to_do = wrapped(remedy, look.width, _HANG, _HANG).split("\n") if remedy else []
-    return [*(Text(line, style=_style(incident)) for line in told), *(Text(line, style="dim") for line in to_do)]
+    return [Text(line, style="dim") for line in wrapped(remedy, look.width, _HANG, _HANG).split("\n")] if remedy else []
 
 
 def _style(incident: ShownIncident) -> str:

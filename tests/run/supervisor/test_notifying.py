@@ -211,3 +211,22 @@ def test_option_needs_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--notify= has no value" in capsys.readouterr().err
     with pytest.raises(UsageError, match="there is no command"):
         target_of(" ")
+
+
+def test_critical_findings_of_the_scripts_own_process_are_sent_once_while_it_runs(told: Any) -> None:
+    told.script(
+        "import glob, time\n"
+        "from oomph.journal.events import FindingMade\n"
+        "from oomph.script import session\n"
+        "for severity in ('warning', 'critical'):\n"
+        "    made = FindingMade(fault='nan-loss', subject=severity, message='it is', severity=severity)\n"
+        "    session.current().journal.write(made)\n"
+        "until = time.monotonic() + 20\n"
+        "while not glob.glob('message-*') and time.monotonic() < until: time.sleep(0.1)\n"
+        "raise SystemExit(not glob.glob('message-*'))\n"
+    )
+    assert told.run("--notify", "./tell.sh", "train.py").returncode == 0, "sent while the script was running"
+    documents = [document for _, document in received(told)]
+    assert [each["event"] for each in documents] == ["finding", "finished"]
+    assert documents[0]["finding"]["subject"] == "critical"
+    assert "critical: critical: it is (nan-loss, " in documents[0]["text"]

@@ -25,6 +25,8 @@ class Evidence(NamedTuple):
     """The line number in the log, counted from 1."""
     origin: str = ""
     """The source in which the fact was observed, if there are several: "attempt 2, stderr"."""
+    attempt: int | None = None
+    """The attempt of a run to which the fact belongs, or None outside of a run."""
 
     @classmethod
     def of_exception(cls, error: BaseException, origin: str = "") -> Evidence:

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from oomph.explain.evidence.evidence import Evidence
@@ -57,8 +57,12 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
         if attempt in logs:
-            yield from _stderr(logs[attempt], attempt, words)
-        yield from _events(by_attempt[attempt], attempt)
+            yield from _of(attempt, _stderr(logs[attempt], attempt, words))
+        yield from _of(attempt, _events(by_attempt[attempt], attempt))
+
+
+def _of(attempt: int, facts: Iterable[Evidence]) -> Iterator[Evidence]:
+    return (fact._replace(attempt=attempt) for fact in facts)
 
 
 def _is_log(path: Path) -> bool:

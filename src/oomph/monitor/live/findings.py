@@ -14,7 +14,7 @@ from oomph.monitor.finding import (
     FindingChanges,
     as_data,
     end_in_words,
-    finding_of,
+    finding_recorded,
     in_words,
     without_a_run,
 )
@@ -48,7 +48,7 @@ class OfTheRun:
         """Return the findings made since the last call. The run itself prints their ends."""
         events = self._events()
         new, self._taken = events[self._taken :], max(self._taken, len(events))
-        return FindingChanges(tuple(finding for event in new if (finding := _finding(event)) is not None))
+        return FindingChanges(tuple(finding for event in new if (finding := finding_recorded(event)) is not None))
 
     def close(self) -> None:
         """Do nothing: the journal needs no closing."""
@@ -59,10 +59,6 @@ class OfTheRun:
             return []  # nothing has been written since
         self._state = state
         return [each for each in facts(read_journal(self._run_dir), FindingMade) if not each.again]
-
-
-def _finding(made: FindingMade) -> Finding | None:
-    return finding_of({**dict(made.items()), "evidence": dict(made.figures)})
 
 
 def _state(path: Path) -> tuple[str, int]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 from typing import NamedTuple
 
+from oomph.monitor.store import newest
 from oomph.protocol.progress import read_progress
 from oomph.run.directory.run_directory import (
     FINISHED,
@@ -16,11 +18,14 @@ from oomph.run.directory.run_directory import (
     read_summary,
     written_by_another,
 )
-from oomph.run.directory.search import changed
+from oomph.run.directory.search import changed, measured
 from oomph.run.directory.unfinished import holder_of, is_saved, unfinished
 from oomph.run.report.labels import MEANING
 
-GOING_ON = "going-on"
+GOING_ON, MEASURED = "going-on", "measured"
+"""The states of a run in progress, and of the samples that an `oomph.Monitor` has left."""
+_SILENT_SECONDS = 30.0
+"""The time without a sample after which an `oomph.Monitor` is over: there is one a second."""
 BLOCK_BYTES = 512
 """The unit of `st_blocks` on every system, whatever the file system's own."""
 _MOST_STEPS = 1 << 63
@@ -35,7 +40,8 @@ class ListedRun(NamedTuple):
     changed: float
     """When the run last changed, as Unix time."""
     state: str | None = None
-    """The state as in `oomph explain RUN --json` or, for a run that has ended, its status. None without a record."""
+    """The state as in `oomph explain RUN --json` or, for a run that has ended, its status. Without a record, None, or
+    that of an `oomph.Monitor`."""
     problem: str = ""
     """The reason why there is no record."""
     steps: int | None = None
@@ -44,11 +50,15 @@ class ListedRun(NamedTuple):
     """The label of the result (`exactness`), or None if the run has no result yet."""
     is_resumable: bool = False
     """True if the run has not ended for good, or has failed and has a checkpoint to resume from."""
+    is_monitored: bool = False
+    """True for the samples of an `oomph.Monitor` outside of a run."""
 
 
 def described(path: Path) -> ListedRun:
     """Look at a run. Never raises: the folder may be damaged, planted, or about to vanish."""
     record, at = read_record(path), changed(path) or 0.0
+    if record is None and (sampled := measured(path)) is not None:
+        return _monitored(path, sampled)
     if record is None:
         foreign = bool(written_by_another(path))
         return ListedRun(path, None, at, problem="written by another version" if foreign else "run.json is damaged")
@@ -66,6 +76,14 @@ def described(path: Path) -> ListedRun:
         label=next((label for label in MEANING if label == summary.get("exactness")), None),
         is_resumable=left is not None or (record.status != FINISHED and is_saved(path)),
     )
+
+
+def _monitored(path: Path, at: float) -> ListedRun:
+    sample = newest(path)
+    counted = None if sample is None else sample.training.get("steps_total")
+    steps = int(counted) if counted is not None and 0 <= counted < _MOST_STEPS else None
+    state = GOING_ON if time.time() - at < _SILENT_SECONDS else MEASURED
+    return ListedRun(path, None, at, state, steps=steps, is_monitored=True)
 
 
 def _is_elsewhere(path: Path) -> bool:

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 from oomph.errors import RunDirectoryError
 from oomph.files.opening import open_folder, pin, unpin
-from oomph.run.directory.listed_run import BLOCK_BYTES, GOING_ON, ListedRun
+from oomph.monitor.store import LOCK as SAMPLES_LOCK
+from oomph.run.directory.listed_run import BLOCK_BYTES, GOING_ON, MEASURED, ListedRun
 from oomph.run.directory.run_directory import STATUSES, lock_run
 from oomph.run.directory.trust import OWN_NAMES
 from oomph.run.directory.unfinished import is_held
@@ -65,6 +66,8 @@ def _why_not_over(run: ListedRun) -> WhyKept | None:
     """Return why a run must not be removed unasked, or None if it is over for good. Pure."""
     if run.state == GOING_ON:
         return "running"
+    if run.state == MEASURED:
+        return None
     if run.record is None or run.record.status not in STATUSES:
         return "unreadable"
     return "resumable" if run.is_resumable else None
@@ -104,7 +107,7 @@ def remove(path: Path, dry_run: bool = False) -> Removal:
 
 
 def _would_free(path: Path) -> Removal:
-    if is_held(path):
+    if is_held(path) or is_held(path, SAMPLES_LOCK):
         return Removal(problem=_IN_USE)
     with _opened(path) as folder:
         return _emptied(folder, dry_run=True)
@@ -112,6 +115,8 @@ def _would_free(path: Path) -> Removal:
 
 def _remove_pinned(path: Path) -> Removal:
     with _opened(path) as folder:
+        if is_held(path, SAMPLES_LOCK):
+            return Removal(problem=_IN_USE)
         lock_fd = lock_run(path)
         try:
             removal = _emptied(folder, dry_run=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from oomph.files.oomph_folder import NOTEBOOKS, OOMPH, RUNS
+from oomph.files.oomph_folder import MONITOR, NOTEBOOKS, OOMPH, RUNS
 
 _DEEPEST = 3
 """The most folders between the one searched and a run of `--run-dir`, including the run's own."""
@@ -28,13 +28,33 @@ def runs_in(folder: Path) -> list[Path]:
 
 def own_runs(folder: Path) -> list[Path]:
     """Return the runs in the `.oomph` of a folder, which may itself be a `.oomph` or a part of one, newest first."""
-    return newest_first(run for place in _own_places(folder) for run in _folders_in(place))
+    return newest_first(run for place in _own_places(folder, (RUNS, NOTEBOOKS)) for run in _folders_in(place))
+
+
+def monitored_in(folder: Path) -> list[Path]:
+    """Return the folders of `oomph.Monitor` in the `.oomph` of a folder, newest first. They hold nothing but samples.
+
+    The folder may itself be a `.oomph` or a part of one.
+    """
+    found = [
+        (at, path)
+        for place in _own_places(folder, (MONITOR,))
+        for path in _folders_in(place)
+        if (at := measured(path)) is not None
+    ]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def runs_and_monitored(folder: Path) -> list[Path]:
+    """Return what `runs_in` and `monitored_in` find, newest first."""
+    each = {*runs_in(folder), *monitored_in(folder)}
+    return sorted(each, key=lambda path: (changed(path) or measured(path) or 0.0, path), reverse=True)
 
 
 def is_own_place(run: Path) -> bool:
-    """True if a path is one where oomph itself puts runs: below `.oomph`."""
+    """True if a path is one where oomph itself puts runs and samples: below `.oomph`."""
     place = run.absolute().parent
-    return place.name in (RUNS, NOTEBOOKS) and place.parent.name == OOMPH
+    return place.name in (RUNS, NOTEBOOKS, MONITOR) and place.parent.name == OOMPH
 
 
 def newest_first(paths: Iterable[Path]) -> list[Path]:
@@ -45,26 +65,34 @@ def newest_first(paths: Iterable[Path]) -> list[Path]:
 
 def changed(run: Path) -> float | None:
     """Return when a run last changed, as Unix time, even if run.json is missing; None if the folder is not a run."""
-    for name, kind in (("run.json", stat.S_IFREG), ("journal", stat.S_IFDIR)):
-        try:
-            found = (run / name).lstat()
-        except (OSError, ValueError):
-            continue
-        if stat.S_IFMT(found.st_mode) == kind:
-            return found.st_mtime
-    return None
+    return _written(run / "run.json", stat.S_IFREG) or _written(run / "journal", stat.S_IFDIR)
 
 
-def _own_places(folder: Path) -> list[Path]:
-    """Return the folders with the runs of a working directory or of a `.oomph`; the folder itself if it is one."""
+def measured(folder: Path) -> float | None:
+    """Return when `oomph.Monitor` last stored a sample in a folder, as Unix time; None if it is not one of its own."""
+    from oomph.monitor.store import TAIL  # late: `oomph run` need not wait for it
+
+    return None if changed(folder) is not None else _written(folder / TAIL, stat.S_IFREG)
+
+
+def _written(path: Path, kind: int) -> float | None:
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime if stat.S_IFMT(found.st_mode) == kind else None
+
+
+def _own_places(folder: Path, kinds: Collection[str]) -> list[Path]:
+    """Return those folders in the `.oomph` of a working directory; the folder itself if it is one of them."""
     there = folder.absolute()
     if there.parent.name == OOMPH:
-        return [folder]
+        return [folder] if there.name in kinds else []
     if there.name != OOMPH:
         folder /= OOMPH
         if not _is_folder(folder):
             return []
-    return [place for kind in (RUNS, NOTEBOOKS) if _is_folder(place := folder / kind)]
+    return [place for kind in kinds if _is_folder(place := folder / kind)]
 
 
 def _is_folder(path: Path) -> bool:

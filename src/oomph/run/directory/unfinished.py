@@ -185,10 +185,10 @@ def _holder(fd: int) -> ProcessIdentity | None:
     return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
 
 
-def is_held(run_dir: Path) -> bool:
-    """True if a process holds a run's lock. Tries to acquire the lock to find out."""
+def is_held(run_dir: Path, name: str = "lock") -> bool:
+    """True if a process holds a lock of a run. Tries to acquire the lock to find out."""
     try:
-        fd = open_own(run_dir, "lock", os.O_RDONLY)
+        fd = open_own(run_dir, name, os.O_RDONLY)
     except OSError:
         return False
     try:

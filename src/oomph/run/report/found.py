@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from oomph.journal.events import AttemptEnded, FindingMade, FindingOver
 from oomph.journal.journal import Event
 
-NOTICE = "notice"
-"""The severity of findings that need no action."""
-_SEVERITIES = (NOTICE, "warning", "critical")
+NOTICE, CRITICAL = "notice", "critical"
+"""The severities of findings that need no action, and of those after which training fails or is wrong."""
+_SEVERITIES = (NOTICE, "warning", CRITICAL)
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Found:
     """The time when the finding was last seen, or None if the problem may still exist."""
     seconds: float = 0.0
     """The total time, in seconds, that the finding lasted, not counting the time after `since` if `end` is None."""
+
+    def until(self, now: float) -> float:
+        """Return when the finding ended, or `now` if the problem may still exist."""
+        return now if self.end is None else self.end
 
 
 def findings_of(events: Iterable[Event]) -> list[Found]:

@@ -9,7 +9,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from oomph.journal.events import (
     AtStep,
@@ -88,10 +88,16 @@ class Incident:
     """The Unix time at which it struck, or at which the attempt ended because of it."""
 
 
+SavingKind = Literal["micro-batch", "checkpoints"]
+
+
 @dataclass(frozen=True)
 class Saving:
     """A change to the command line that would have avoided some of the cost."""
 
+    kind: SavingKind
+    seconds: float
+    """The time that was lost, of which the change would have saved all or a part."""
     text: str
     command: str
 
@@ -382,7 +388,10 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
     if summary.micro_batch and is_exact and seconds >= _WORTH_A_FLAG and not _given(typed, "--micro-batch"):
         command = ["oomph", "run", f"--micro-batch={summary.micro_batch}", *typed, *words]
         yield Saving(
-            f"The {seconds:.0f} s spent finding a micro-batch: start with its size{alike}", shlex.join(command)
+            "micro-batch",
+            seconds,
+            f"The {seconds:.0f} s spent finding a micro-batch: start with its size{alike}",
+            shlex.join(command),
         )
     repeated = max(0, summary.steps_repeated - steps_lost_to_refusals(events))
     seconds = _seconds_of(repeated, events)
@@ -391,6 +400,8 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
     if at_each >= _WORTHWHILE * every and not _given(typed, "--checkpoint-every"):
         command = ["oomph", "run", f"--checkpoint-every={every}s", *typed, *words]
         yield Saving(
+            "checkpoints",
+            seconds,
             f"Part of the {seconds:.0f} s that {counted(repeated, 'repeated step')} took: checkpoints at"
             f" shorter intervals, which also cost time{alike}",
             shlex.join(command),

@@ -402,12 +402,17 @@ def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
     """Return the label and its reasons, or an empty string unless the script trained and finished."""
     if not summary.steps or summary.exit_code != 0:
         return ""
-    if "nan-loss" in summary.faults:
+    if not is_finite(summary):
         return "not finite: the weights contain NaN or infinity, or did during training"
     label = meaning(summary.exactness, summary.steps_repeated, summary.reasons)
     told = summary.reasons[:most_reasons]
     more = len(summary.reasons) - len(told)
     return "; ".join((label, *map(str, told), *([f"and {more} more"] if more else [])))
+
+
+def is_finite(summary: Summary) -> bool:
+    """True unless NaN or infinity was seen in the loss or the weights."""
+    return "nan-loss" not in summary.faults
 
 
 def improvement(summary: Summary) -> str:

@@ -11,6 +11,7 @@ from oomph.journal.events import FindingMade, FindingOver
 from oomph.monitor import fragmentation
 from oomph.monitor.finding import EndsToTell, Finding, FindingChanges, FindingEnded, as_data, end_in_words, in_words
 from oomph.monitor.process import SamplerProcess
+from oomph.run.supervisor.script_findings import ScriptFindings
 from oomph.terminal.console import Voice
 
 _START_SECONDS = 5.0
@@ -27,6 +28,7 @@ class Monitoring:
         record: appends an event to the journal.
         voice: prints messages for the user.
         on_finding: a function that is called with each new finding.
+        of_script: the findings of the script's own processes, which print and record them, or None to pass none on.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Monitoring:
         record: Callable[..., None],
         voice: Voice,
         on_finding: Callable[[Finding], None] = lambda finding: None,
+        of_script: ScriptFindings | None = None,
     ) -> None:
         self._run_dir, self._record, self._voice, self._on_finding = run_dir, record, voice, on_finding
+        self._of_script = of_script
         self._sampler: SamplerProcess | None = None
         self._due = time.monotonic() + _START_SECONDS
         self._problems: set[str] = set()
@@ -54,6 +58,7 @@ class Monitoring:
         if self._sampler is None:
             self._sampler = SamplerProcess(self._run_dir, script_pid)
         self._tell(self._sampler)
+        self._pass_on()
 
     def read_report(self, report: bytes) -> None:
         """Look for fragmentation in a report of a failed allocation that training survived."""
@@ -77,6 +82,11 @@ class Monitoring:
         if self._sampler is not None:
             self._sampler.close()
             self._tell(self._sampler)
+        self._pass_on(at_once=True)
+
+    def _pass_on(self, at_once: bool = False) -> None:
+        for finding in () if self._of_script is None else self._of_script.new(at_once):
+            self._on_finding(finding)
 
     def _tell(self, sampler: SamplerProcess) -> None:
         changes = sampler.changes()

@@ -42,6 +42,7 @@ from oomph.run.supervisor.front import StandardInput, TerminalFront
 from oomph.run.supervisor.monitoring import Monitoring
 from oomph.run.supervisor.native_reports import MemoryOutcome, NativeReports, kept_in_words
 from oomph.run.supervisor.notifying import Notifier
+from oomph.run.supervisor.script_findings import ScriptFindings
 from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
 from oomph.terminal.console import Voice
@@ -94,7 +95,9 @@ class Supervisor:
             self._voice.say("the run's journal cannot be written: nothing is recorded from here on")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)
         around, watch = KernelWatch(self._machine), Watch(self._timings, self._floor, self._chronicle.loops)
-        monitoring = Monitoring(self._run_dir, self._chronicle.write, self._voice, self._notify_of_finding)
+        monitoring = Monitoring(
+            self._run_dir, self._chronicle.write, self._voice, self._notify_of_finding, self._findings_of_script()
+        )
         try:
             attempt = self._start(signals, terminal, watch, monitoring)
         except UsageError:
@@ -206,6 +209,11 @@ class Supervisor:
         self._chronicle.write_hang(hang)
         self._voice.say(hang.in_words())
         self._notifier.send(Notification("hang", hang.in_words(), {"seconds": hang.seconds, "line": hang.line}))
+
+    def _findings_of_script(self) -> ScriptFindings | None:
+        if self._settings.notify is None or self._run_dir is None:
+            return None
+        return ScriptFindings(self._run_dir, self._chronicle.attempt)
 
     def _notify_of_finding(self, finding: Finding) -> None:
         if finding.severity == "critical":
