@@ -24,7 +24,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs golden install clean
+.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,12 +33,12 @@ demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (a quarter of an hour on two cores)
-	$(BIN)/python -m pytest -m "not slow and not gpu and not alone and not browser" $(THREE)
-	$(BIN)/python -m pytest -m "alone and not slow and not gpu and not browser" $(ALONE)
+	$(BIN)/python -m pytest -m "not slow and not gpu and not alone and not browser and not site" $(THREE)
+	$(BIN)/python -m pytest -m "alone and not slow and not gpu and not browser and not site" $(ALONE)
 
 test-all: $(READY) ## the tests, the slow ones included, with new examples of what any input must hold
-	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu and not alone and not browser" $(THREE)
-	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "alone and not gpu and not browser" $(ALONE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu and not alone and not browser and not site" $(THREE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "alone and not gpu and not browser and not site" $(ALONE)
 
 browser: $(READY) ## the report in Chromium, if there is one; the screenshots are in build/report (a minute)
 	$(BIN)/python -m pip install --quiet --editable '.[browser]'
@@ -109,12 +109,19 @@ changed: $(READY) ## resume 186 trainings after a change of arguments, environme
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write the pages of docs/reference that are made from the code: faults, checks, rules, metrics, findings
+docs: $(READY) ## write the pages of docs/reference that are made from the code
 	$(BIN)/python -m oomph.explain.catalogue.docs $(REFERENCE)/faults
 	$(BIN)/python -m oomph.doctor.docs $(REFERENCE)/doctor-checks.md
 	$(BIN)/python -m oomph.monitor.docs $(REFERENCE)/monitor-findings.md
 	$(BIN)/python -m oomph.preflight.docs $(REFERENCE)/check-rules.md
 	$(BIN)/python -m oomph.watch.docs $(REFERENCE)/metrics.md
+	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/command-line.md
+	$(BIN)/python -m oomph.api.docs $(REFERENCE)/python.md
+
+site: docs ## build the documentation in build/site; fails on a broken link or anchor, or a page outside the navigation
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	NO_COLOR=1 $(BIN)/zensical build --strict --clean
+	$(BIN)/python -m pytest -m "site" tests/test_site.py
 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py
@@ -124,7 +131,7 @@ install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDER) $(NEXT) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md doctor-checks.md metrics.md monitor-findings.md)
+	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md command-line.md doctor-checks.md metrics.md monitor-findings.md python.md)
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Written last, and newer than pyproject.toml only when the installation has succeeded.
