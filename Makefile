@@ -33,12 +33,12 @@ demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (a quarter of an hour on two cores)
-	$(BIN)/python -m pytest -m "not slow and not gpu and not alone and not browser and not site" $(THREE)
-	$(BIN)/python -m pytest -m "alone and not slow and not gpu and not browser and not site" $(ALONE)
+	$(BIN)/python -m pytest -m "not slow and not gpu and not alone and not browser" $(THREE)
+	$(BIN)/python -m pytest -m "alone and not slow and not gpu and not browser" $(ALONE)
 
 test-all: $(READY) ## the tests, the slow ones included, with new examples of what any input must hold
-	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu and not alone and not browser and not site" $(THREE)
-	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "alone and not gpu and not browser and not site" $(ALONE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "not gpu and not alone and not browser" $(THREE)
+	HYPOTHESIS_PROFILE="new examples" $(BIN)/python -m pytest -m "alone and not gpu and not browser" $(ALONE)
 
 browser: $(READY) ## the report in Chromium, if there is one; the screenshots are in build/report (a minute)
 	$(BIN)/python -m pip install --quiet --editable '.[browser]'
@@ -118,10 +118,9 @@ docs: $(READY) ## write the pages of docs/reference that are made from the code
 	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/command-line.md
 	$(BIN)/python -m oomph.api.docs $(REFERENCE)/python.md
 
-site: docs ## build the documentation in build/site; fails on a broken link or anchor, or a page outside the navigation
+site: docs ## build the documentation in build/site; a broken link or anchor is an error
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	NO_COLOR=1 $(BIN)/zensical build --strict --clean
-	$(BIN)/python -m pytest -m "site" tests/test_site.py
 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py

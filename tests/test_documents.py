@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,20 @@ def is_built(path: Path) -> bool:
 
 
 DOCUMENTS = [path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if not is_built(path)]
+
+IN_SITE = [path for path in DOCUMENTS if ROOT / "docs" in path.parents]
+CONTRIBUTORS = {
+    "CONTRIBUTING.md",
+    "architecture.md",
+    "decisions.md",
+    "pitfalls.md",
+    "measurements.md",
+    "add-a-fault.md",
+}
+READ_THROUGH = [
+    path for path in DOCUMENTS if path.parent != REFERENCE and path.name not in {*CONTRIBUTORS, "CHANGELOG.md"}
+]
+"""The pages for users that are read from top to bottom."""
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +118,28 @@ def test_measurements_page_has_at_most_150_complete_rows():
     assert 0 < len(measured) <= 150
 
 
-def test_every_document_is_linked_from_the_index():
+def test_navigation_contains_every_document():
     index = {os.path.normpath(link) for link, _ in LINK.findall((ROOT / "docs/index.md").read_text())}
-    assert {str(path.relative_to(ROOT / "docs")) for path in DOCUMENTS if ROOT / "docs" in path.parents} - index == {
-        "index.md"
-    }
+    assert {str(path.relative_to(ROOT / "docs")) for path in IN_SITE} - index == set()
+
+
+@pytest.mark.parametrize("document", IN_SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_page_of_the_site_links_only_to_pages_of_the_site(document):
+    targets = [target for target, _ in LINK.findall(CODE.sub("", read(document))) if not ELSEWHERE.match(target)]
+    assert [link for link in targets if not (document.parent / link).resolve().is_relative_to(ROOT / "docs")] == []
+
+
+@pytest.mark.parametrize("document", READ_THROUGH, ids=lambda path: str(path.relative_to(ROOT)))
+def test_page_that_is_read_through_has_at_most_1500_words(document):
+    assert len(read(document).split()) <= 1500
+
+
+@pytest.mark.parametrize("document", IN_SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_list_or_table_begins_after_an_empty_line(document):
+    """The site takes a list or a table that follows a line of text as a part of the sentence."""
+    lines = read(document).splitlines()
+    begins = [(before, line) for before, line in pairwise(lines) if line.startswith(("* ", "- ", "| ", "1. "))]
+    assert [line for before, line in begins if before and not before.startswith(("* ", "- ", "| ", " ", "1. "))] == []
 
 
 @pytest.mark.parametrize(
