@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import oomph
 
+assert_allclose = np.testing.assert_allclose
 keras.utils.set_random_seed(0)
 images = np.random.default_rng(0).random((64, 8)).astype("float32")
 labels = np.arange(64) % 4
