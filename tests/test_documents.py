@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+import oomph
+from oomph.cli import COMMANDS, parser_of
+
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs/reference"
 BUILT = [ROOT / line[1:] for line in (ROOT / ".gitignore").read_text().splitlines() if line.startswith("/docs/")]
@@ -108,6 +111,27 @@ def test_built_reference_contains_only_ignored_folders_and_the_xid_table(referen
     written = {path.relative_to(reference).parts[0] for path in reference.rglob("*")}
     assert written == {path.name for path in BUILT} | {"xid.md"}
     assert (reference / "xid.md").read_text() == (REFERENCE / "xid.md").read_text(), "run `make docs`"
+
+
+def test_reference_lists_every_public_name(reference):
+    text = (reference / "python.md").read_text()
+    assert [name for name in oomph.__all__ if f"\n## oomph.{name}\n" not in text] == ["__version__"]
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_reference_lists_every_option_of_a_verb(reference, verb):
+    _, _, section = (reference / "command-line.md").read_text().partition(f"\n## oomph {verb}\n")
+    section, _, _ = section.partition("\n## ")
+    options = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", parser_of(verb).format_help(), re.MULTILINE)
+    assert "--color" in options
+    assert [option for option in options if option not in section] == []
+
+
+def test_environment_page_lists_every_variable_of_oomph():
+    code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"\"(OOMPH_[A-Z_]*[A-Z])\"", code))
+    assert len(named) > 5
+    assert named == set(re.findall(r"^\| `(OOMPH_[A-Z_]+)`", (REFERENCE / "environment.md").read_text(), re.MULTILINE))
 
 
 def test_measurements_page_has_at_most_150_complete_rows():
