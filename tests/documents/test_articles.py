@@ -51,15 +51,21 @@ EXPECTED = {
     "oomph run 09_function_or_xla.py": Expected(0, r"by XLA: False(.|\n)*by XLA: True"),
     PLENTY + "oomph run --skip-corrupt 10_broken_pictures.py": Expected(0, r"pictures/077\.png(.|\n)*finished"),
     PLENTY + "oomph run 10_broken_pictures.py": Expected(1, "InvalidArgumentError"),
-    "oomph plan --gpu 256MiB --batch 1,64 11_prefetched_batches.py || true": Expected(0, r"\n1 +.* no\n64 +.* no\n"),
+    PLENTY + "oomph plan --gpu 96MiB --batch 1,64 11_prefetched_batches.py || true": Expected(
+        0, r"\n1 +.* no\n64 +.* no\n"
+    ),
     PLENTY + "oomph run --report 12_leak.py": Expected(0, r"report\.html"),
     "python 13_small_test.py": Expected(0, "is right"),
     "oomph doctor --deep": Expected(0),
     PLENTY + "oomph run 14_kernel_dies.ipynb": Expected(0, "", {"faults": {"killed": 1}, "restarts": 1, "steps": 60}),
-    "TF_CPU_BFC_MEM_LIMIT_IN_MB=200 oomph run 15_huge_layer.py": Expected(0, r"does not fit\n(.|\n)*1000 fits"),
+    "TF_CPU_BFC_MEM_LIMIT_IN_MB=200 oomph run 15_huge_layer.py": Expected(
+        0, r"does not fit\n(.|\n)*1000 fits", {"faults": {"device-oom": 1}}
+    ),
     "oomph run 16_step_that_returns_false.py": Expected(0, "trained 0 of 2"),
     "oomph run 16_step_that_returns_false.py --guarded": Expected(0, "trained 2 of 2", {"exactness": "exact"}),
-    "oomph run 17_half_the_batch.py": Expected(0, "1536 results, 1536 pictures computed"),
+    "oomph run 17_half_the_batch.py": Expected(
+        0, "1536 results, 1536 pictures computed", {"faults": {"device-oom": 1}}
+    ),
 }
 AFTER_A_RUN = {"oomph report --format json"}
 """Commands that look at what an earlier one has left."""
