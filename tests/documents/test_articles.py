@@ -101,7 +101,7 @@ def test_there_are_all_seventeen_examples():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", EXPECTED)
+@pytest.mark.parametrize("line", EXPECTED, ids=[line.removeprefix(PLENTY) for line in EXPECTED])
 def test_example_ends_as_the_page_says(line, folder):
     expected = EXPECTED[line]
     done = run(line, folder)
