@@ -2,7 +2,7 @@
 
 Each of many short fits is interrupted (SIGINT, as by Ctrl-C) at a random moment. An interrupt is lost if the fit
 continues for 3 s: TensorFlow and NumPy swallow a KeyboardInterrupt that is raised while they call back into Python.
-The figures in docs/how-to/resume.md come from here.
+The figures in docs/explanation/limits.md come from here.
 """
 
 from __future__ import annotations

@@ -9,9 +9,13 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+import oomph
+from oomph.cli import COMMANDS, parser_of
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs/reference"
@@ -28,6 +32,20 @@ def is_built(path: Path) -> bool:
 
 
 DOCUMENTS = [path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if not is_built(path)]
+
+IN_SITE = [path for path in DOCUMENTS if ROOT / "docs" in path.parents]
+CONTRIBUTORS = {
+    "CONTRIBUTING.md",
+    "architecture.md",
+    "decisions.md",
+    "pitfalls.md",
+    "measurements.md",
+    "add-a-fault.md",
+}
+READ_THROUGH = [
+    path for path in DOCUMENTS if path.parent != REFERENCE and path.name not in {*CONTRIBUTORS, "CHANGELOG.md"}
+]
+"""The pages for users that are read from top to bottom."""
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +113,27 @@ def test_built_reference_contains_only_ignored_folders_and_the_xid_table(referen
     assert (reference / "xid.md").read_text() == (REFERENCE / "xid.md").read_text(), "run `make docs`"
 
 
+def test_reference_lists_every_public_name(reference):
+    text = (reference / "python.md").read_text()
+    assert [name for name in oomph.__all__ if f"\n## oomph.{name}\n" not in text] == ["__version__"]
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_reference_lists_every_option_of_a_verb(reference, verb):
+    _, _, section = (reference / "command-line.md").read_text().partition(f"\n## oomph {verb}\n")
+    section, _, _ = section.partition("\n## ")
+    options = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", parser_of(verb).format_help(), re.MULTILINE)
+    assert "--color" in options
+    assert [option for option in options if option not in section] == []
+
+
+def test_environment_page_lists_every_variable_of_oomph():
+    code = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"\"(OOMPH_[A-Z_]*[A-Z])\"", code))
+    assert len(named) > 5
+    assert named == set(re.findall(r"^\| `(OOMPH_[A-Z_]+)`", (REFERENCE / "environment.md").read_text(), re.MULTILINE))
+
+
 def test_measurements_page_has_at_most_150_complete_rows():
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/measurements.md").read_text().splitlines()]
     tables = [cells for cells in rows if len(cells) > 1 and not set("".join(cells)) <= set("- |")]
@@ -103,11 +142,28 @@ def test_measurements_page_has_at_most_150_complete_rows():
     assert 0 < len(measured) <= 150
 
 
-def test_every_document_is_linked_from_the_index():
+def test_navigation_contains_every_document():
     index = {os.path.normpath(link) for link, _ in LINK.findall((ROOT / "docs/index.md").read_text())}
-    assert {str(path.relative_to(ROOT / "docs")) for path in DOCUMENTS if ROOT / "docs" in path.parents} - index == {
-        "index.md"
-    }
+    assert {str(path.relative_to(ROOT / "docs")) for path in IN_SITE} - index == set()
+
+
+@pytest.mark.parametrize("document", IN_SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_page_of_the_site_links_only_to_pages_of_the_site(document):
+    targets = [target for target, _ in LINK.findall(CODE.sub("", read(document))) if not ELSEWHERE.match(target)]
+    assert [link for link in targets if not (document.parent / link).resolve().is_relative_to(ROOT / "docs")] == []
+
+
+@pytest.mark.parametrize("document", READ_THROUGH, ids=lambda path: str(path.relative_to(ROOT)))
+def test_page_that_is_read_through_has_at_most_1500_words(document):
+    assert len(read(document).split()) <= 1500
+
+
+@pytest.mark.parametrize("document", IN_SITE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_list_or_table_begins_after_an_empty_line(document):
+    """The site takes a list or a table that follows a line of text as a part of the sentence."""
+    lines = read(document).splitlines()
+    begins = [(before, line) for before, line in pairwise(lines) if line.startswith(("* ", "- ", "| ", "1. "))]
+    assert [line for before, line in begins if before and not before.startswith(("* ", "- ", "| ", " ", "1. "))] == []
 
 
 @pytest.mark.parametrize(

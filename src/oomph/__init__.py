@@ -30,7 +30,7 @@ _PUBLIC = {
     "load_ipython_extension": "oomph.notebook.enabling",
     "plan": "oomph.api.memory_plan",
     "map_batches": "oomph.api.map_batches",
-    "read_journal": "oomph.journal.journal",
+    "read_journal": "oomph.journal.journal_reader",
     "steps": "oomph.api.steps",
     "unload_ipython_extension": "oomph.notebook.enabling",
 }

@@ -146,23 +146,30 @@ def _dispatch(words: list[str]) -> int:
     screen.choose(_colour(rest[: count(rest)]))
     if verb != "run":  # a script may run without standard output; the other verbs exist to print
         output.check()
+    parser = parser_of(verb)
+    if count is not len:
+        parser.about_unknown = "; the script's own options belong after the script"
+    parse = getattr(module, "parse_arguments", None)  # verbs with a script: argparse must not see its arguments
+    args = parser.parse_args(rest) if parse is None else parse(parser, rest)
+    screen.choose(args.color)
+    code: int = module.run(args)
+    return code
+
+
+def parser_of(verb: str) -> _Parser:
+    """Return the parser for a verb's command line."""
+    module = importlib.import_module(COMMANDS[verb][0])
     parser = _Parser(
         prog=f"oomph {verb}",
         description=module.SUMMARY,
         formatter_class=Formatter,
         allow_abbrev=False,
     )
-    if count is not len:
-        parser.about_unknown = "; the script's own options belong after the script"
     module.add_arguments(parser)
     parser.add_argument(
         "--color", choices=screen.CHOICES, default="auto", help="colour (auto: on a terminal, unless NO_COLOR is set)"
     )
-    parse = getattr(module, "parse_arguments", None)  # verbs with a script: argparse must not see its arguments
-    args = parser.parse_args(rest) if parse is None else parse(parser, rest)
-    screen.choose(args.color)
-    code: int = module.run(args)
-    return code
+    return parser
 
 
 def _colour(options: Sequence[str]) -> str:

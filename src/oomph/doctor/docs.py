@@ -17,7 +17,7 @@ def document() -> str:
 def _lines() -> Iterator[str]:
     yield "# What `oomph doctor` checks\n"
     yield "Generated from `src/oomph/doctor/checks` by `python -m oomph.doctor.docs`. Codes are never reused.\n"
-    yield "*Shown*: how the tests show that TensorFlow 2.21 behaves this way on [the rig](../../tests/rig/README.md)."
+    yield "*Shown*: how the tests show that TensorFlow 2.21 behaves this way on the fake driver of `tests/rig`."
     yield "If nothing is shown, the check relies on its source.\n"
     yield "| code | name | what it finds |"
     yield "| --- | --- | --- |"

@@ -1,0 +1,82 @@
+"""The code in the documents is current: commands parse, Python compiles, configuration can be read."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+from documented import Block, blocks, commands, lines_of
+
+from oomph.cli import COMMANDS, parser_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LANGUAGES = {"sh", "text", "python", "ipython", "toml", "yaml"}
+WITHOUT_VERB = {"VERB", "demo", "--help", "--version"}
+
+
+def why_refused(words: list[str], capsys) -> str:
+    """Return what `oomph` prints when it refuses a command line, or an empty string."""
+    verb, *rest = words
+    module = importlib.import_module(COMMANDS[verb][0])
+    parser = parser_of(verb)
+    parse = getattr(module, "parse_arguments", None)
+    try:
+        parser.parse_args(rest) if parse is None else parse(parser, rest)
+    except SystemExit as ended:
+        return capsys.readouterr().err if ended.code else ""
+    return ""
+
+
+COMMAND_LINES = sorted({(name, *words) for name, words in commands() if words[1:] and words[0] not in WITHOUT_VERB})
+
+
+def test_there_are_commands_to_look_at():
+    assert len(COMMAND_LINES) > 100
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES, ids=" ".join)
+def test_every_documented_command_is_accepted(line, capsys):
+    _, *words = line
+    why = why_refused(words, capsys)
+    assert not why or (words[-1].startswith("--") and why.rstrip().endswith("expected one argument"))
+
+
+def test_a_command_with_an_outdated_option_is_refused(capsys):
+    assert "did you mean --micro-batch?" in why_refused(["run", "--micro-batches", "8", "train.py"], capsys)
+
+
+@pytest.mark.parametrize("block", blocks(), ids=lambda block: block.name)
+def test_every_block_states_its_language(block: Block):
+    assert block.language in LANGUAGES
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=lambda block: block.name)
+def test_documented_python_compiles(block: Block):
+    compile(block.text, str(block.document), "exec")
+
+
+@pytest.mark.parametrize("block", blocks("toml"), ids=lambda block: block.name)
+def test_documented_toml_can_be_read(block: Block):
+    assert tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.name)
+def test_documented_yaml_can_be_read(block: Block):
+    yaml = pytest.importorskip("yaml")
+    assert yaml.safe_load(block.text)
+
+
+@pytest.mark.parametrize("block", blocks("ipython"), ids=lambda block: block.name)
+def test_documented_cells_compile(block: Block):
+    shell = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
+    compile(shell.transform_cell(block.text), str(block.document), "exec")
+
+
+@pytest.mark.parametrize("block", blocks("sh"), ids=lambda block: block.name)
+def test_shell_blocks_contain_commands(block: Block):
+    assert lines_of(block)
