@@ -295,10 +295,9 @@ def positive(text: str) -> int:
 
 
 def nth_fit(text: str) -> int:
-    """Parse the number given with `--fit`, for argparse."""
+    """Parse the number given with `--fit`, for argparse. Raises UsageError."""
     from oomph.reach.channel import MOST_FITS
 
-    number = positive(text)
-    if number > MOST_FITS:
-        raise argparse.ArgumentTypeError(f"{text} is more than the {MOST_FITS} fits that are counted")
-    return number
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or not 1 <= int(text) <= MOST_FITS:
+        raise UsageError(f"--fit expects a whole number from 1 to {MOST_FITS}, not {text}")
+    return int(text)

@@ -6,6 +6,7 @@ import ast
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class ScriptFile(NamedTuple):
 
 def script_among(words: Sequence[str]) -> ScriptFile | None:
     """Return the first script among the words that has a file in this folder or where its path leads, or None."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if word == "-m":
             return _module(following)
         if word.endswith(".py") and os.path.isfile(word):

@@ -29,6 +29,7 @@ _MOST_BYTES = 1 << 20
 _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _TYPO = 0.8
 _MOST_SHOWN = 100
+_ROOT = 0
 
 
 class Setting(NamedTuple):
@@ -191,7 +192,8 @@ def _table(path: Path, script: Path) -> object:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        say(f"{os.path.relpath(path)} is ignored: {error.strerror}")
+        if os.access(path.parent, os.X_OK):  # otherwise the verb reports the folder
+            say(f"{os.path.relpath(path)} is ignored: {error.strerror}")
         return None
     if b"oomph" not in content:  # spares most users the time that parsing takes
         return None
@@ -200,7 +202,7 @@ def _table(path: Path, script: Path) -> object:
     except (ValueError, RecursionError) as error:
         say(f"{os.path.relpath(path)} is ignored, since it is not valid TOML: {error}")
         return None
-    if table is not None and owner not in _trusted(script):
+    if table is not None and owner not in (os.geteuid(), _ROOT, _owner_of(script)):
         say(f"{TABLE} in {os.path.relpath(path)} is ignored: the file belongs to another user")
         return None
     return table
@@ -216,14 +218,12 @@ def _tool(content: bytes) -> object:
     return tool.get("oomph") if isinstance(tool, dict) else None
 
 
-def _trusted(script: Path) -> set[int]:
-    """Return the users whose file may hold settings: this one, root, and the owner of the script, which runs anyway."""
-    owners = {os.geteuid(), 0}
+def _owner_of(script: Path) -> int:
+    """Return the owner of the script, whose code runs anyway, or of the folder if there is no such script."""
     try:
-        owners.add((script if script.exists() else script.parent).stat().st_uid)
+        return (script if script.exists() else script.parent).stat().st_uid
     except OSError:
-        pass  # no such script, as the verb will say
-    return owners
+        return _ROOT  # as the verb will say
 
 
 def _checked(table: object, file: str) -> dict[str, _Found]:
