@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -40,10 +41,10 @@ def completed(folder: Path, shell: str, *words: str) -> list[str]:
     """Return what a shell offers for the last of the words, without descriptions."""
     (folder / "script").write_text(script(shell))
     if shell == "fish":
-        program = 'source script; complete -C "$argv"'
+        program = 'source ./script; complete -C "$argv"'
         command = ["fish", "--no-config", "-c", program, " ".join(words)]
     else:
-        program = 'source script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _oomph; printf "%s\\n" "${COMPREPLY[@]}"'
+        program = 'source ./script; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _oomph; printf "%s\\n" "${COMPREPLY[@]}"'
         command = ["bash", "--norc", "-c", program, "bash", *words]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT)
     (folder / "script").unlink()
@@ -58,7 +59,7 @@ def test_shell_accepts_the_script_which_knows_every_option_of_every_verb(shell, 
     named = set(re.findall(r"--[\w-]+", script(shell).replace("-l ", "--")))
     for verb, (module, _) in cli.COMMANDS.items():
         assert verb in script(shell)
-        parser = parser_of(verb, __import__(module, fromlist=["run"]))
+        parser = parser_of(verb, importlib.import_module(module))
         assert [option for option in parser.long_options if option not in named] == []
 
 
