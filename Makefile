@@ -109,12 +109,13 @@ changed: $(READY) ## resume 186 trainings after a change of arguments, environme
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write the pages of docs/reference that are made from the code: faults, checks, rules, metrics, findings
+docs: $(READY) ## write the pages of docs/reference that are made from the code: faults, checks, rules, metrics, findings, the command line
 	$(BIN)/python -m oomph.explain.catalogue.docs $(REFERENCE)/faults
 	$(BIN)/python -m oomph.doctor.docs $(REFERENCE)/doctor-checks.md
 	$(BIN)/python -m oomph.monitor.docs $(REFERENCE)/monitor-findings.md
 	$(BIN)/python -m oomph.preflight.docs $(REFERENCE)/check-rules.md
 	$(BIN)/python -m oomph.watch.docs $(REFERENCE)/metrics.md
+	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/configuration.md
 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py
@@ -124,7 +125,7 @@ install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDER) $(NEXT) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md doctor-checks.md metrics.md monitor-findings.md)
+	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md configuration.md doctor-checks.md metrics.md monitor-findings.md)
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 # Written last, and newer than pyproject.toml only when the installation has succeeded.

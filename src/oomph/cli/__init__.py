@@ -137,7 +137,7 @@ def _colour(options: Sequence[str]) -> str:
 
 
 def _help() -> str:
-    verbs = "".join(f"  {verb:<10} {summary}\n" for verb, (_, summary) in COMMANDS.items())
+    verbs = "".join(f"  {verb:<10}  {summary}\n" for verb, (_, summary) in COMMANDS.items())
     return (
         "usage: oomph VERB ...\n\nKeeps TensorFlow / Keras training alive through GPU errors.\n\n"
         f"{verbs}\n"

@@ -18,6 +18,9 @@ SUMMARY = "run a training script, unmodified, and keep it alive through GPU erro
 _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 5
          everything after the script belongs to the script
 
+What you always want can be set once: checkpoint-every = "5m" under [tool.oomph] in the pyproject.toml of the script's \
+folder or above, or OOMPH_CHECKPOINT_EVERY=5m in the environment.
+
 exit codes: the script's own if it exits on its own; 128+n if signal n killed it and oomph does not restart it; \
 93 if oomph gave up because another start would only hit the same fault again; 75 if the run was preempted, or \
 another machine may help: start it again with --resume; 2 for an invalid command line"""
