@@ -24,7 +24,8 @@ _FORMS = """
 | `-m MODULE` | a module, as with `python -m` |
 | `-- COMMAND` | any command that ends in Python, such as `-- env A=1 python train.py` |
 
-oomph's options come before it. Everything after it belongs to the script. If an option of the script comes too early, oomph looks for it in the text of the script, which it neither imports nor runs, and says where it belongs.
+oomph's options come before it. Everything after it belongs to the script. If an option of the script comes too \
+early, oomph looks for it in the text of the script, which it neither imports nor runs, and says where it belongs.
 
 ## A run
 
@@ -33,14 +34,17 @@ oomph's options come before it. Everything after it belongs to the script. If an
 | form | which run |
 | --- | --- |
 | `out/baseline` | the run directory |
-| `20261130-031852-train` | the run with that name in this folder's `.oomph`, unless there is a file or folder with that name |
+| `20261130-031852-train` | the run with that name in this folder's `.oomph`, unless there is a file or folder with \
+that name |
 | `out/baseline/run.json` | the run of that file; likewise `summary.json`, `report.html` and `journal` |
-| nothing | the newest run here; `explain` prefers what is piped to it, `watch` the runs in progress, `run --resume` takes the newest unfinished run of the same script, and `runs prune` needs a rule or a name |
+| nothing | the newest run here; `explain` prefers what is piped to it, `watch` the runs in progress, `run --resume` \
+takes the newest unfinished run of the same script, and `runs prune` needs a rule or a name |
 """
 _SET_ONCE = f"""
 ## Set once
 
-What you always want need not be typed each time. The command line has precedence over the environment, and the environment over the file. oomph says in one line what it has found.
+What you always want need not be typed each time. The command line has precedence over the environment, and the \
+environment over the file. oomph says in one line what it has found.
 
 ```toml
 {TABLE}
@@ -48,14 +52,20 @@ checkpoint-every = "5m"
 report = true
 ```
 
-The file is the nearest `{FILE}` with such a table, from the folder of the script upwards, or from the working directory for `-m` and for a command without a script's file. In the environment, a switch is `1` or `0`, and an empty variable counts as unset: `OOMPH_REPORT=0 oomph run train.py` writes no report this time. An unknown key or a wrong value ends the command with 2.
+The file is the nearest `{FILE}` with such a table, from the folder of the script upwards, or from the working \
+directory for `-m` and for a command without a script's file. In the environment, a switch is `1` or `0`, and an \
+empty variable counts as unset: `OOMPH_REPORT=0 oomph run train.py` writes no report this time. An unknown key or a \
+wrong value ends the command with 2.
 
-The file may come from somebody else. It can therefore neither name a program nor an address, nor alter the mathematics beyond `inexact`, and it is ignored if it belongs to another user, unless the script does, too.
+The file may come from somebody else. It can therefore neither name a program nor an address, nor alter the \
+mathematics beyond `inexact`, and it is ignored if it belongs to another user, unless the script does, too.
 """
 _AFTER_SETTINGS = """
-With `--no-guard`, what needs the guard is left out. Runs that `oomph rehearse` starts send no notifications, write no report, and neither plan nor check.
+With `--no-guard`, what needs the guard is left out. Runs that `oomph rehearse` starts send no notifications, write \
+no report, and neither plan nor check.
 
-[`OOMPH_XLA_PYTHON`](../how-to/plan.md) names the Python that has JAX. The other variables that begin with `OOMPH_` are how oomph's processes reach one another: leave them alone.
+[`OOMPH_XLA_PYTHON`](../how-to/plan.md) names the Python that has JAX. The other variables that begin with `OOMPH_` \
+are how oomph's processes reach one another: leave them alone.
 
 ## Completion
 
@@ -65,7 +75,8 @@ eval "$(oomph completion zsh)"        # in ~/.zshrc, after compinit
 oomph completion fish > ~/.config/fish/completions/oomph.fish
 ```
 
-completes verbs, options and their values, scripts and notebooks, and the names of runs. The script holds all of it, so completing starts no Python; print it again after an upgrade.
+completes verbs, options and their values, scripts and notebooks, and the names of runs. The script holds all of it, \
+so completing starts no Python; print it again after an upgrade.
 """
 
 
@@ -76,7 +87,9 @@ def document() -> str:
 
 def _lines() -> Iterator[str]:
     yield "# The command line and its settings\n"
-    yield "Generated from the parsers by `python -m oomph.cli.docs`. `oomph VERB --help` shows the same, with examples. Every verb also has `--help` and `--color auto|always|never`."
+    yield "Generated from the parsers by `python -m oomph.cli.docs`. `oomph VERB --help` shows the same, with \
+examples."
+    yield "Every verb also has `--help` and `--color auto|always|never`."
     yield _FORMS.rstrip()
     yield _SET_ONCE
     yield "| option | variable | key in the file | verbs |"
