@@ -110,15 +110,15 @@ def _count_options(module: Any, parser: VerbParser, words: Sequence[str]) -> int
 
 
 def _parsed(verb: str, module: Any, parser: VerbParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse a verb's command line, with the settings that apply to it."""
+    """Parse a verb's command line, with the presets that apply to it."""
     if takes_script(module):
         from oomph.cli.script_line import parse_with_script
 
         return parse_with_script(verb, parser, words)
     if any(name.startswith("OOMPH_") for name in os.environ):
-        from oomph.cli.settings import with_settings
+        from oomph.cli.presets import with_presets
 
-        words = with_settings(verb, parser, words)
+        words = with_presets(verb, parser, words)
     parse_own: Callable[..., argparse.Namespace] = getattr(
         module, "parse_arguments", argparse.ArgumentParser.parse_args
     )

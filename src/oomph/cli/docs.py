@@ -10,7 +10,7 @@ from pathlib import Path
 
 from oomph.cli import COMMANDS
 from oomph.cli.parser import VerbParser, parser_of
-from oomph.cli.settings import FILE, SETTINGS, TABLE, Setting
+from oomph.cli.presets import FILE, PRESETS, TABLE, Preset
 
 _FORMS = """
 ## A script
@@ -60,7 +60,7 @@ wrong value ends the command with 2.
 The file may come from somebody else. It can therefore neither name a program nor an address, nor alter the \
 mathematics beyond `inexact`, and it is ignored if it belongs to another user, unless the script does, too.
 """
-_AFTER_SETTINGS = """
+_AFTER_PRESETS = """
 With `--no-guard`, what needs the guard is left out. Runs that `oomph rehearse` starts send no notifications, write \
 no report, and neither plan nor check.
 
@@ -81,12 +81,12 @@ so completing starts no Python; print it again after an upgrade.
 
 
 def document() -> str:
-    """Return the text of the reference, generated from the parsers and the table of settings."""
+    """Return the text of the reference, generated from the parsers and the table of presets."""
     return "\n".join(_lines())
 
 
 def _lines() -> Iterator[str]:
-    yield "# The command line and its settings\n"
+    yield "# The command line and its configuration\n"
     yield "Generated from the parsers by `python -m oomph.cli.docs`. `oomph VERB --help` shows the same, with \
 examples."
     yield "Every verb also has `--help` and `--color auto|always|never`."
@@ -94,8 +94,8 @@ examples."
     yield _SET_ONCE
     yield "| option | variable | key in the file | verbs |"
     yield "| --- | --- | --- | --- |"
-    yield from map(_row_of_setting, SETTINGS)
-    yield _AFTER_SETTINGS.rstrip()
+    yield from map(_row_of_preset, PRESETS)
+    yield _AFTER_PRESETS.rstrip()
     for verb, (module, summary) in COMMANDS.items():
         yield f"\n## oomph {verb}\n"
         yield f"{summary[0].upper()}{summary[1:]}.\n"
@@ -103,9 +103,9 @@ examples."
     yield ""
 
 
-def _row_of_setting(setting: Setting) -> str:
-    key = f"`{setting.key}`" if setting.in_file else "no"
-    return f"| `{setting.option}` | `{setting.variable}` | {key} | {', '.join(setting.verbs) or 'all'} |"
+def _row_of_preset(preset: Preset) -> str:
+    key = f"`{preset.key}`" if preset.in_file else "no"
+    return f"| `{preset.option}` | `{preset.variable}` | {key} | {', '.join(preset.verbs) or 'all'} |"
 
 
 def _of_verb(parser: VerbParser) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from oomph.cli.output import say
 from oomph.cli.parser import OPTION_CUTOFF, VerbParser, closest, similar
-from oomph.cli.settings import with_settings
+from oomph.cli.presets import with_presets
 from oomph.errors import UsageError
 
 _NEGATIVE = re.compile(r"-[\d.]")
@@ -47,7 +47,7 @@ def parse_with_script(verb: str, parser: VerbParser, words: Sequence[str]) -> ar
     options, script = list(words[:count]), list(words[count:])
     _check_values(options)
     parser.about_unknown = lambda unknown: _about_unknown(parser, unknown, script)
-    args = parser.parse_args(with_settings(verb, parser, _with_negative_values(parser, options), script))
+    args = parser.parse_args(with_presets(verb, parser, _with_negative_values(parser, options), script))
     args.typed, args.words = options, script
     _tell_late_options(parser, script)
     return args

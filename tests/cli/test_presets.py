@@ -1,4 +1,4 @@
-"""Settings from `[tool.oomph]` and `OOMPH_*`: which applies, what is said, what a file from elsewhere cannot do."""
+"""Presets from `[tool.oomph]` and `OOMPH_*`: which applies, what is said, what a file from elsewhere cannot do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 import oomph
 from oomph import cli
-from oomph.cli import settings
-from oomph.cli.settings import SETTINGS
+from oomph.cli import presets
+from oomph.cli.presets import PRESETS
 from oomph.protocol.handover import Guarding
 from oomph.run.report.summary import summarise
 from oomph.run.supervisor import launch as launching
@@ -177,14 +177,14 @@ def test_neither_a_fifo_nor_an_endless_device_holds_up_the_run(asked, capfd):
 def test_file_of_another_user_is_ignored_unless_the_script_is_theirs(asked, capfd, monkeypatch):
     table("verify = 3")
     me = os.geteuid()
-    monkeypatch.setattr(settings.os, "geteuid", lambda: me + 1)
-    monkeypatch.setattr(settings, "_ROOT", me + 2)
-    monkeypatch.setattr(settings, "_owner_of", lambda script: me + 1)
+    monkeypatch.setattr(presets.os, "geteuid", lambda: me + 1)
+    monkeypatch.setattr(presets, "_ROOT", me + 2)
+    monkeypatch.setattr(presets, "_owner_of", lambda script: me + 1)
     cli.main(["run", "train.py"])
     assert asked[-1].guarding.verify is None
     told = capfd.readouterr().err
     assert told == "oomph: [tool.oomph] in ../pyproject.toml is ignored: the file belongs to another user\n"
-    monkeypatch.setattr(settings, "_owner_of", lambda script: me)
+    monkeypatch.setattr(presets, "_owner_of", lambda script: me)
     cli.main(["run", "train.py"])
     assert asked[-1].guarding.verify == 3
 
@@ -213,7 +213,7 @@ def test_notification_and_python_are_named_without_their_values(asked, capfd, mo
     assert capfd.readouterr().err == "oomph: set in the environment: OOMPH_NOTIFY\n"
 
 
-def test_colour_is_a_setting_of_every_verb_and_help_is_always_shown(capfd, monkeypatch):
+def test_colour_is_a_preset_of_every_verb_and_help_is_always_shown(capfd, monkeypatch):
     monkeypatch.setenv("OOMPH_COLOR", "always")
     table("nonsense = 1")
     assert cli.main(["run", "--help"]) == 0
@@ -222,15 +222,15 @@ def test_colour_is_a_setting_of_every_verb_and_help_is_always_shown(capfd, monke
     assert "\x1b[" in capfd.readouterr().out
 
 
-def test_a_setting_is_an_option_of_its_verbs_and_no_variable_that_oomph_uses_itself():
+def test_a_preset_is_an_option_of_its_verbs_and_no_variable_that_oomph_uses_itself():
     own = {
         name
         for path in SOURCE.rglob("*.py")
-        if path.name != "settings.py"
+        if path.name != "presets.py"
         for name in re.findall(r'"(OOMPH_[A-Z_]+)"', path.read_text())
     }
-    assert {setting.variable for setting in SETTINGS} & own <= {"OOMPH_COLOR"}
-    for setting in SETTINGS:
-        for verb in setting.verbs or cli.COMMANDS:
+    assert {preset.variable for preset in PRESETS} & own <= {"OOMPH_COLOR"}
+    for preset in PRESETS:
+        for verb in preset.verbs or cli.COMMANDS:
             module = importlib.import_module(cli.COMMANDS[verb][0])
-            assert cli.parser_of(verb, module).option(setting.option) is not None, (setting.option, verb)
+            assert cli.parser_of(verb, module).option(preset.option) is not None, (preset.option, verb)

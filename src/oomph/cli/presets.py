@@ -32,7 +32,7 @@ _MOST_SHOWN = 100
 _ROOT = 0
 
 
-class Setting(NamedTuple):
+class Preset(NamedTuple):
     """An option that may also be set by a variable and, if it can do no harm, in a file."""
 
     option: str
@@ -54,23 +54,23 @@ class Setting(NamedTuple):
         return PREFIX + self.key.replace("-", "_").upper()
 
 
-SETTINGS = (
-    Setting("--checkpoint-every", needs_guard=True),
-    Setting("--trust-finished-fits", needs_guard=True),
-    Setting("--inexact", needs_guard=True),
-    Setting("--plan", needs_guard=True, in_rehearsal=False),
-    Setting("--check", in_rehearsal=False),
-    Setting("--verify", needs_guard=True),
-    Setting("--recheck", needs_guard=True),
-    Setting("--report", in_rehearsal=False),
-    Setting("--notify", in_file=False, in_rehearsal=False),
-    Setting("--python", ("run", "check", "plan", "rehearse", "doctor"), in_file=False),
-    Setting("--color", (), in_file=False),
+PRESETS = (
+    Preset("--checkpoint-every", needs_guard=True),
+    Preset("--trust-finished-fits", needs_guard=True),
+    Preset("--inexact", needs_guard=True),
+    Preset("--plan", needs_guard=True, in_rehearsal=False),
+    Preset("--check", in_rehearsal=False),
+    Preset("--verify", needs_guard=True),
+    Preset("--recheck", needs_guard=True),
+    Preset("--report", in_rehearsal=False),
+    Preset("--notify", in_file=False, in_rehearsal=False),
+    Preset("--python", ("run", "check", "plan", "rehearse", "doctor"), in_file=False),
+    Preset("--color", (), in_file=False),
 )
 
 
 class _Found(NamedTuple):
-    """The value of a setting, and where it comes from."""
+    """The value of a preset, and where it comes from."""
 
     value: object
     name: str
@@ -79,7 +79,7 @@ class _Found(NamedTuple):
     """The file, or "" for the environment."""
 
 
-def with_settings(verb: str, parser: VerbParser, typed: Sequence[str], script: Sequence[str] = ()) -> list[str]:
+def with_presets(verb: str, parser: VerbParser, typed: Sequence[str], script: Sequence[str] = ()) -> list[str]:
     """Return the typed options after those that a file and the environment set, and say which those are.
 
     Raises UsageError for an unknown key of the file, or a value of the wrong kind.
@@ -90,33 +90,33 @@ def with_settings(verb: str, parser: VerbParser, typed: Sequence[str], script: S
     if "-h" in typed or "--help" in typed:
         return list(typed)
     found = {**(_in_file(script) if verb == "run" else {}), **_in_environment(os.environ)}
-    usable = [(each, found[each.option]) for each in SETTINGS if each.option in found and _applies(each, verb, typed)]
-    words = [(setting, at, word) for setting, at in usable if (word := _word(parser, setting, at))]
-    _tell([(setting.variable if not at.file else word, at.file) for setting, at, word in words if setting.verbs])
+    usable = [(each, found[each.option]) for each in PRESETS if each.option in found and _applies(each, verb, typed)]
+    words = [(preset, at, word) for preset, at in usable if (word := _word(parser, preset, at))]
+    _tell([(preset.variable if not at.file else word, at.file) for preset, at, word in words if preset.verbs])
     if verb == "run":
         _tell_mistyped(os.environ)
     return [*(word for _, _, word in words), *typed]
 
 
-def _applies(setting: Setting, verb: str, typed: Sequence[str]) -> bool:
+def _applies(preset: Preset, verb: str, typed: Sequence[str]) -> bool:
     given = {word.partition("=")[0] for word in typed}
     return (
-        (not setting.verbs or verb in setting.verbs)
-        and setting.option not in given
-        and not (setting.needs_guard and "--no-guard" in given)
-        and (setting.in_rehearsal or REHEARSAL not in os.environ)
+        (not preset.verbs or verb in preset.verbs)
+        and preset.option not in given
+        and not (preset.needs_guard and "--no-guard" in given)
+        and (preset.in_rehearsal or REHEARSAL not in os.environ)
     )
 
 
-def _word(parser: VerbParser, setting: Setting, found: _Found) -> str:
-    """Return the setting as it would be typed, or "" for one that is switched off. Raises UsageError."""
-    option = parser.option(setting.option)
+def _word(parser: VerbParser, preset: Preset, found: _Found) -> str:
+    """Return the preset as it would be typed, or "" for one that is switched off. Raises UsageError."""
+    option = parser.option(preset.option)
     if option is None:
         return ""
     if option.nargs == 0:
-        return setting.option if _switch(found) else ""
+        return preset.option if _switch(found) else ""
     if isinstance(found.value, bool) or not isinstance(found.value, str | int):
-        raise UsageError(f"{found.name}: {_shown(found.value)} is not a value of {setting.option}")
+        raise UsageError(f"{found.name}: {_shown(found.value)} is not a value of {preset.option}")
     text = str(found.value)
     if option.choices is not None and text not in option.choices:
         raise UsageError(f"{found.name} expects one of {', '.join(option.choices)}, not {_shown(text)}")
@@ -125,7 +125,7 @@ def _word(parser: VerbParser, setting: Setting, found: _Found) -> str:
             option.type(text)
     except (argparse.ArgumentTypeError, ValueError, UsageError) as error:
         raise UsageError(f"{found.name}: {_shown(error)}") from error
-    return f"{setting.option}={text}"
+    return f"{preset.option}={text}"
 
 
 def _switch(found: _Found) -> bool:
@@ -147,13 +147,13 @@ def _shown(value: object) -> str:
 
 
 def _in_environment(environ: Mapping[str, str]) -> dict[str, _Found]:
-    """Return the settings in the environment. An empty variable counts as unset."""
-    names = ((setting.option, setting.variable) for setting in SETTINGS)
+    """Return the presets in the environment. An empty variable counts as unset."""
+    names = ((preset.option, preset.variable) for preset in PRESETS)
     return {option: _Found(environ[name], name) for option, name in names if environ.get(name)}
 
 
 def _tell_mistyped(environ: Mapping[str, str]) -> None:
-    known = [setting.variable for setting in SETTINGS]
+    known = [preset.variable for preset in PRESETS]
     for name in environ:
         close = closest(name, known, _TYPO) if name.startswith(PREFIX) and name not in known else ""
         if close:
@@ -164,7 +164,7 @@ def _tell_mistyped(environ: Mapping[str, str]) -> None:
 
 
 def _in_file(script: Sequence[str]) -> dict[str, _Found]:
-    """Return the settings of the nearest pyproject.toml with a table for oomph, from the script's folder upwards."""
+    """Return the presets of the nearest pyproject.toml with a table for oomph, from the script's folder upwards."""
     place = _place(script)
     for folder in (place.parent, *place.parent.parents):
         table = _table(folder / FILE, place)
@@ -227,23 +227,23 @@ def _owner_of(script: Path) -> int:
 
 
 def _checked(table: object, file: str) -> dict[str, _Found]:
-    """Return the settings of a table by key. Raises UsageError for one that does not exist or needs another place."""
+    """Return the presets of a table by key. Raises UsageError for one that does not exist or needs another place."""
     where = f"{TABLE} in {file}"
     if not isinstance(table, dict):
         raise UsageError(f"{where} must be a table")
-    by_key = {setting.key: setting for setting in SETTINGS}
+    by_key = {preset.key: preset for preset in PRESETS}
     for key in table:
-        setting = by_key.get(key)
-        if setting is None:
+        preset = by_key.get(key)
+        if preset is None:
             close = closest(key, (name for name, each in by_key.items() if each.in_file), _TYPO)
             raise UsageError(f"{where} has an unknown key {_shown(key)}{f': did you mean {close}?' if close else ''}")
-        if not setting.in_file:
-            raise UsageError(f"{where}: {key} is not read from a file; set {setting.variable} in the environment")
+        if not preset.in_file:
+            raise UsageError(f"{where}: {key} is not read from a file; set {preset.variable} in the environment")
     return {key: _Found(value, f"{key} of {where}", file) for key, value in table.items()}
 
 
-def _tell(settings: Sequence[tuple[str, str]]) -> None:
-    """Say which settings apply: those of a file as they would be typed, and the names of variables, without values."""
-    for file in sorted({file for _, file in settings}, reverse=True):
-        words = ", ".join(word for word, source in settings if source == file)
+def _tell(presets: Sequence[tuple[str, str]]) -> None:
+    """Say which presets apply: those of a file as they would be typed, and the names of variables, without values."""
+    for file in sorted({file for _, file in presets}, reverse=True):
+        words = ", ".join(word for word, source in presets if source == file)
         say(f"set {f'in {file}' if file else 'in the environment'}: {words}")
