@@ -1,4 +1,4 @@
-"""What a user sets once instead of typing it each time: `OOMPH_*` variables, and `[tool.oomph]` in pyproject.toml.
+"""Reads presets: options that are set once, by `OOMPH_*` variables or under `[tool.oomph]` in a pyproject.toml.
 
 The command line has precedence over the environment, and the environment over the file. A file may come from somebody
 else, so it can hold neither a program to run nor an address to send to; whoever owns it must be this user, root, or the
