@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import oomph
-from oomph.cli import COMMANDS, parser_of
+from oomph.cli import COMMANDS
+from oomph.cli.parser import parser_of
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs/reference"
@@ -120,11 +122,13 @@ def test_reference_lists_every_public_name(reference):
 
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_reference_lists_every_option_of_a_verb(reference, verb):
-    _, _, section = (reference / "command-line.md").read_text().partition(f"\n## oomph {verb}\n")
+    for_every_verb, _, section = (reference / "command-line.md").read_text().partition(f"\n## oomph {verb}\n")
     section, _, _ = section.partition("\n## ")
-    options = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", parser_of(verb).format_help(), re.MULTILINE)
-    assert "--color" in options
-    assert [option for option in options if option not in section] == []
+    parser = parser_of(verb, importlib.import_module(COMMANDS[verb][0]))
+    options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", parser.format_help(), re.MULTILINE))
+    assert options >= {"--help", "--color"}
+    assert {option for option in options if option not in section} == {"--help", "--color"}
+    assert "Every verb also has `--help` and `--color" in for_every_verb
 
 
 def test_environment_page_lists_every_variable_of_oomph():

@@ -330,9 +330,10 @@ def test_failed_child_is_reported_with_its_last_output_line(tmp_path):
 
 def test_interfering_variables_are_removed_from_the_demo_runs_environment():
     inherited = {"TF_CPU_BFC_MEM_LIMIT_IN_MB": "1", "TF_DETERMINISTIC_OPS": "0", "OOMPH_HANDOVER": "{}", "HOME": "/h"}
+    inherited["OOMPH_NOTIFY"] = "mail me"
     free = scenario.environment(inherited, None)
     assert free["HOME"] == "/h"
-    assert not {"TF_CPU_BFC_MEM_LIMIT_IN_MB", "TF_DETERMINISTIC_OPS", "OOMPH_HANDOVER"} & free.keys()
+    assert not {"TF_CPU_BFC_MEM_LIMIT_IN_MB", "TF_DETERMINISTIC_OPS", "OOMPH_HANDOVER", "OOMPH_NOTIFY"} & free.keys()
     assert scenario.environment(inherited, 28)["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "28"
 
 

@@ -324,7 +324,9 @@ def test_piped_log_needs_no_dash(tmp_path: Path) -> None:
     assert done.stdout.startswith("standard input: 1 fault found")
     piped = subprocess.run(explain_it, input=Path(OOM).read_text(), capture_output=True, text=True, timeout=60)
     assert piped.stdout == done.stdout
-    nothing = subprocess.run(explain_it, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    nothing = subprocess.run(
+        explain_it, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
     assert (nothing.returncode, nothing.stdout) == (2, "")
 
 
@@ -436,7 +438,8 @@ def test_growing_file_is_read_only_up_to_its_initial_size(monkeypatch: pytest.Mo
     assert sum(1 for _ in file.read_file(path)) == 20000
 
 
-def test_nothing_to_explain_is_a_usage_error() -> None:
+def test_nothing_to_explain_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="give a log"):
         run()
 

@@ -25,7 +25,7 @@ EXAMPLES = {
         "oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py",
     ],
     "check": ["oomph check train.py --epochs 5", "oomph check --fit 2 train.py"],
-    "watch": ["oomph watch", "oomph watch --run RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
+    "watch": ["oomph watch", "oomph watch RUN", "oomph watch --once --json", "oomph watch --serve 9400"],
     "runs": ["oomph runs", "oomph runs prune --older-than 30d", "oomph runs prune --keep 10 --dry-run"],
     "kernel": [
         "oomph kernel install",
@@ -40,6 +40,11 @@ EXAMPLES = {
         "oomph report --format md",
         "oomph report --format csv > run.csv",
         "oomph report --serve 8000",
+    ],
+    "completion": [
+        'eval "$(oomph completion bash)"',
+        'eval "$(oomph completion zsh)"',
+        "oomph completion fish > ~/.config/fish/completions/oomph.fish",
     ],
     "demo": ["oomph demo --keep what-the-demo-left"],
 }

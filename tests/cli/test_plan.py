@@ -54,7 +54,7 @@ def _folder(tmp_path, monkeypatch):
         (["--gpu", "auto", "train.py"], "--gpu auto found no NVIDIA GPU here"),
         (["--batch", "0", "train.py"], "--batch expects whole numbers above 0, such as 1,8,32, not 0"),
         (["--batch", "1,many", "train.py"], "--batch expects whole numbers above 0"),
-        (["--batch", "", "train.py"], "--batch expects whole numbers above 0"),
+        (["--batch", "", "train.py"], "--batch has no value"),
         (["--batch", ",".join(map(str, range(1, 40))), "train.py"], "--batch accepts at most 32 sizes, not 39"),
         (
             ["--policy", "bf16", "train.py"],

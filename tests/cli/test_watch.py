@@ -70,10 +70,10 @@ def test_hanging_driver_is_reported_after_three_seconds(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--run", "missing"), 3, "there is no directory 'missing'"),
-        (("--run", ""), 3, "there is no directory ''"),
-        (("--run", "/dev/null"), 3, "/dev/null is a file: specify the run directory"),
-        (("--run", "."), 3, ". is not an oomph run directory: it has neither a run.json nor samples"),
+        (("missing",), 3, "there is no run 'missing'"),
+        (("",), 3, "there is no run ''"),
+        (("/dev/null",), 3, "/dev/null is a file: name a run directory"),
+        ((".",), 3, ". is not an oomph run directory"),
         (("--serve", "nowhere:"), 2, "--serve=nowhere:: the port must be a number from 0 to 65535"),
         (("--serve", "9400", "--json"), 2, "--serve has its own format: drop --json"),
     ],
@@ -98,14 +98,14 @@ def run_with_samples(folder: Path, **changes: object) -> Path:
 
 def test_run_in_another_format_is_refused_naming_both(tmp_path):
     run_with_samples(tmp_path, schema=7)
-    ended = watch(tmp_path, "--once", "--run", "run")
+    ended = watch(tmp_path, "--once", "run")
     assert ended.stderr.startswith("oomph: run was written by another version of oomph, in format 7; this one, ")
     assert (ended.stderr.endswith(", reads format 1\n"), ended.stdout, ended.returncode) == (True, "", 2)
 
 
 def test_run_with_a_damaged_record_is_not_shown_as_monitored_training(tmp_path):
     (run_with_samples(tmp_path) / "run.json").write_text("{")
-    ended = watch(tmp_path, "--once", "--run", "run")
+    ended = watch(tmp_path, "--once", "run")
     assert ended.stderr == "oomph: run cannot be shown: its run.json is unreadable or damaged\n"
     assert (ended.stdout, ended.returncode) == ("", 3)
 
@@ -114,7 +114,7 @@ def test_journal_in_another_format_is_named(tmp_path):
     journal = run_with_samples(tmp_path) / "journal/1-0-script.jsonl"
     journal.parent.mkdir()
     journal.write_text('{"schema": 7}\n')
-    ended = watch(tmp_path, "--once", "--run", "run")
+    ended = watch(tmp_path, "--once", "run")
     assert ended.stderr.startswith(
         "oomph: the run in run is shown without its events: its journal was written by another"
     )

@@ -8,7 +8,8 @@ import sys
 import pytest
 from documented import Block, blocks, commands, lines_of
 
-from oomph.cli import COMMANDS, parser_of
+from oomph.cli import COMMANDS, _parsed
+from oomph.cli.parser import parser_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,10 +24,8 @@ def why_refused(words: list[str], capsys) -> str:
     """Return what `oomph` prints when it refuses a command line, or an empty string."""
     verb, *rest = words
     module = importlib.import_module(COMMANDS[verb][0])
-    parser = parser_of(verb)
-    parse = getattr(module, "parse_arguments", None)
     try:
-        parser.parse_args(rest) if parse is None else parse(parser, rest)
+        _parsed(verb, module, parser_of(verb, module), rest)
     except SystemExit as ended:
         return capsys.readouterr().err if ended.code else ""
     return ""

@@ -138,6 +138,6 @@ def test_fragmented_memory_is_reported_once(work, rig):
 
 def watched(work) -> dict:
     """Return what `oomph watch` shows about the run now."""
-    words = [sys.executable, "-m", "oomph", "watch", "--run", "run", "--once", "--json"]
+    words = [sys.executable, "-m", "oomph", "watch", "run", "--once", "--json"]
     seen = subprocess.run(words, cwd=work.folder, env=work.environ(), capture_output=True, check=True, timeout=60)
     return json.loads(seen.stdout)

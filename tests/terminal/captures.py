@@ -21,7 +21,7 @@ _LOGS = (
     "no_libcublas.so.12",
 )  # fmt: skip
 _RUN = "../terminal/run"  # out of memory, then killed; its journal is shortened
-VERBS = ("run", "doctor", "plan", "check", "watch", "report", "runs", "explain", "rehearse", "demo")
+VERBS = ("run", "doctor", "plan", "check", "watch", "report", "runs", "explain", "rehearse", "completion", "demo")
 COMMANDS = {
     "help": ["--help"],
     **{f"{verb}-help": [verb, "--help"] for verb in VERBS},

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oomph.cli import run as run_verb
 from oomph.cli.examining import check_request, checked
 from oomph.cli.output import say, width, write, write_json
-from oomph.cli.run import positive
+from oomph.cli.run import nth_fit
+from oomph.cli.script_line import usage
 from oomph.errors import ExamineError
 from oomph.redaction.redaction import know_secrets
 
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "find mistakes in the data or the model before spending GPU hours"
 
-_USAGE = """oomph check [options] SCRIPT.py [arguments of the script ...]
-       oomph check [options] NOTEBOOK.ipynb [arguments ...]
-       oomph check [options] -m MODULE [arguments ...]
-       oomph check [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
 _EPILOG = """example: oomph check train.py --epochs 5
          oomph check --fit 2 train.py         the second training; the first runs for real
 
@@ -32,28 +27,18 @@ output goes to stderr.
 
 exit codes: 0 nothing wrong (warnings allowed), 1 the training will fail or cannot learn, 2 an invalid command line, \
 3 nothing could be checked: the script fails before training, or does not train"""
-_WITH_VALUE = ("--fit", "--python", "--color")
+TAKES_SCRIPT = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; the script and its arguments are split off before argparse sees them."""
-    parser.usage, parser.epilog = _USAGE, _EPILOG
+    """Declare the verb's options."""
+    parser.usage, parser.epilog = usage("check"), _EPILOG
     add = parser.add_argument
-    add("--fit", metavar="N", type=positive, default=1, help="check the Nth training; earlier ones run for real")
+    add("--fit", metavar="N", type=nth_fit, default=1, help="check the Nth training; earlier ones run for real")
     add("--full", action="store_true", help="read all of the data once, not just a sample")
     add("--tune", action="store_true", help="if steps wait for data, try changes to the pipeline and measure them")
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
     add("--json", action="store_true", help="print the findings as JSON on stdout")
-
-
-def count_options(words: Sequence[str]) -> int:
-    """Return the number of words before the script."""
-    return run_verb.count_options(words, _WITH_VALUE)
-
-
-def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse oomph's own options, and put everything after them into `words` unchanged."""
-    return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
 def run(args: argparse.Namespace) -> int:

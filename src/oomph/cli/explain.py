@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.cli import sources
 from oomph.cli.output import line_width, say, width, write, write_json
+from oomph.cli.run_names import exists, newest_run, run_of
 from oomph.cli.sources import survived
-from oomph.cli.target import exists, is_piped, is_text, meaning, run_of, status_of, unknown
+from oomph.cli.target import is_piped, is_text, meaning, status_of, unknown
 from oomph.errors import ExamineError, OomphError, RunDirectoryError, UsageError
 from oomph.explain import render
 from oomph.explain.diagnose import diagnose
@@ -112,8 +113,9 @@ def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
 
 
 def _run_one(args: argparse.Namespace) -> int:
-    if args.target is None and args.exit_status is None and args.kernel_log is None and is_piped():
-        args.target = "-"
+    if args.target is None and args.exit_status is None and args.kernel_log is None:
+        newest = None if is_piped() else newest_run()
+        args.target = "-" if is_piped() else newest and str(newest)
     args.is_text = False
     _check(args)
     if args.target not in (None, "-"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oomph.cli import run as run_verb
 from oomph.cli.examining import plan_request, planned
 from oomph.cli.output import say, width, write, write_json
+from oomph.cli.run import nth_fit
+from oomph.cli.script_line import usage
 from oomph.errors import ExamineError, OutputError, UsageError
 from oomph.redaction.redaction import know_secrets, redacted, redacted_words
 
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "predict which batch size fits a GPU, this one or another, without training"
 
-_USAGE = """oomph plan [options] SCRIPT.py [arguments of the script ...]
-       oomph plan [options] NOTEBOOK.ipynb [arguments ...]
-       oomph plan [options] -m MODULE [arguments ...]
-       oomph plan [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
 _EPILOG = """example: oomph plan --gpu 'RTX 4090' train.py --epochs 5
          oomph plan --gpu 24GiB --batch 32,64,128 --html plan.html train.py
 
@@ -34,17 +30,14 @@ steps may run to measure their memory; their results are discarded. The script's
 exit codes: 0 the requested batches fit, or nothing says otherwise; 1 a requested batch, or by default the \
 script's own, does not fit; 2 an invalid command line; 3 nothing could be planned: the script fails before \
 training, or does not train"""
-_WITH_VALUE = ("--fit", "--batch", "--gpu", "--policy", "--optimizer", "--python", "--html", "--color")
-_OWN = ("--gpu", "--html", "--json")
-"""The options that are probably meant for oomph even after the script; other options are often the script's own."""
+TAKES_SCRIPT = True
 _MOST_BATCHES = 32
-_NEGATIVE = re.compile(r"-[\d.]")
 _POLICIES = ("float32", "float64", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; the script and its arguments are split off before argparse sees them."""
-    parser.usage, parser.epilog = _USAGE, _EPILOG
+    """Declare the verb's options."""
+    parser.usage, parser.epilog = usage("plan"), _EPILOG
     add = parser.add_argument
     add(
         "--gpu",
@@ -52,34 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a GPU's name, an amount of memory (24GiB), or auto (default: the local GPU, if any)",
     )
     add("--batch", metavar="N,N", help="the batch sizes to plan (default: the script's own)")
-    add("--fit", metavar="N", default="1", help="plan the Nth training; earlier ones run for real")
+    add("--fit", metavar="N", type=nth_fit, default=1, help="plan the Nth training; earlier ones run for real")
     add("--policy", metavar="NAME", help=f"plan with this dtype policy: {', '.join(_POLICIES)}")
     add("--optimizer", metavar="NAME", help="plan with this Keras optimizer, such as sgd")
     add("--python", metavar="PY", help="the Python to run the script with (default: oomph's, or the active one)")
     add("--html", metavar="FILE", help="also write the plan as a page with charts")
     add("--json", action="store_true", help="print the plan as JSON on stdout; sizes are in bytes")
-
-
-def count_options(words: Sequence[str]) -> int:
-    """Return the number of words before the script."""
-    return run_verb.count_options(words, _WITH_VALUE)
-
-
-def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse oomph's own options, and put everything after them into `words` unchanged."""
-    return run_verb.with_script(parser, _with_negative_values(words), _WITH_VALUE)
-
-
-def _with_negative_values(words: Sequence[str]) -> list[str]:
-    """Turn "--gpu -1GiB" into "--gpu=-1GiB", because argparse would otherwise treat the value as an option."""
-    joined: list[str] = []
-    count = count_options(words)
-    for word in words[:count]:
-        if joined and joined[-1] in _WITH_VALUE and _NEGATIVE.match(word):
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return [*joined, *words[count:]]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -109,22 +80,13 @@ def _request(args: argparse.Namespace) -> ReachRequest:
     """Build the request, after rejecting any options that can be rejected before the script starts."""
     from oomph.planning.device import device_of, pool_of
 
-    fit = _fit(args.fit)
     _check_policy(args.policy)
     arguments: dict[str, Any] = {"batches": _batches(args.batch), "policy": args.policy, "optimizer": args.optimizer}
     _check_page(args.html)
     know_secrets(args.words, os.environ)
-    _tell_late_options(args.words)
     device = pool_of(os.environ) if args.gpu is None else None
     arguments["device"] = device or device_of(args.gpu, os.environ, say)
-    return plan_request(args.words, args.python, arguments, fit)
-
-
-def _tell_late_options(words: Sequence[str]) -> None:
-    """Warn about options of this verb that come after the script and are therefore passed to the script."""
-    late = [word for word in words[1:] if word.split("=")[0] in _OWN]
-    if late:
-        say(f"{late[0].split('=')[0]} comes after the script, so the script gets it; put oomph plan's options first")
+    return plan_request(args.words, args.python, arguments, args.fit)
 
 
 def _batches(text: str | None) -> list[int]:
@@ -137,15 +99,6 @@ def _batches(text: str | None) -> list[int]:
     if len(words) > _MOST_BATCHES:
         raise UsageError(f"--batch accepts at most {_MOST_BATCHES} sizes, not {len(words)}")
     return sorted({int(word) for word in words})
-
-
-def _fit(text: str) -> int:
-    """Parse the number given with --fit. Raises UsageError for anything but a plausible number."""
-    from oomph.reach.channel import MOST_FITS
-
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_FITS:
-        raise UsageError(f"--fit expects a whole number from 1 to {MOST_FITS}, not {text or 'an empty value'}")
-    return int(text)
 
 
 def _check_policy(name: str | None) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oomph.cli import run as run_verb
 from oomph.cli.output import say, tell, width, write, write_json
-from oomph.cli.run import every, positive
+from oomph.cli.run import checkpoint_interval, positive
+from oomph.cli.script_line import usage
 from oomph.errors import ExamineError, UsageError
 from oomph.rehearse.judge import FAULTS, NAMES
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "inject faults into a script on this machine, and see whether it would survive them on the cluster"
 
-_USAGE = """oomph rehearse [options] SCRIPT.py [arguments of the script ...]
-       oomph rehearse [options] NOTEBOOK.ipynb [arguments ...]
-       oomph rehearse [options] -m MODULE [arguments ...]"""
 _EPILOG = f"""example: oomph rehearse --steps 60 train.py --epochs 1
          oomph rehearse --faults kill,oom train.py
 
@@ -32,20 +28,22 @@ resumed, such as verified or not-equal, and what to change in it for a better on
 
 exit codes: 0 the script survives every injected fault; 1 it does not; 2 an invalid command line; \
 3 it does not get that far even without a fault, or no fault could be injected"""
-_WITH_VALUE = (
-    "--faults", "--steps", "--at", "--checkpoint-every", "--python", "--micro-batch", "--inexact", "--limit", "--keep",
-    "--color",
-)  # fmt: skip
+TAKES_SCRIPT = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; the script and its arguments are split off before argparse sees them."""
-    parser.usage, parser.epilog = _USAGE, _EPILOG
+    """Declare the verb's options."""
+    parser.usage, parser.epilog = usage("rehearse"), _EPILOG
     add = parser.add_argument
     add("--faults", metavar="A,B", default=",".join(NAMES), help="rehearse only these faults")
     add("--steps", metavar="N|all", default="40", help="stop each run after N training steps (default: 40)")
     add("--at", metavar="N", type=positive, help="inject the fault after N steps (default: halfway)")
-    add("--checkpoint-every", metavar="N|TIME", help="as for oomph run (default: eight checkpoints)")
+    add(
+        "--checkpoint-every",
+        metavar="N|TIME",
+        type=checkpoint_interval,
+        help="as for oomph run (default: eight checkpoints)",
+    )
     add("--python", metavar="PY", help="as for oomph run")
     add("--micro-batch", metavar="N", type=positive, help="as for oomph run")
     add("--inexact", choices=("allow", "refuse"), help="as for oomph run")
@@ -57,16 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--keep", metavar="DIR", help="keep the runs and their output in DIR, a new or empty directory")
     add("--json", action="store_true", help="print the report as JSON on stdout, the progress on stderr")
-
-
-def count_options(words: Sequence[str]) -> int:
-    """Return the number of words before the script."""
-    return run_verb.count_options(words, _WITH_VALUE)
-
-
-def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse oomph's own options, and put everything after them into `words` unchanged."""
-    return run_verb.with_script(parser, words, _WITH_VALUE)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,7 +95,6 @@ def _checked(args: argparse.Namespace) -> Command:
     python = python_of(command, args.python, say)
     if args.python is None and command.form != "command" and python != sys.executable:
         args.python = python  # every run will use it, without having to report it again
-    every(args.checkpoint_every)
     return command
 
 

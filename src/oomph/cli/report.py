@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oomph.cli.output import say, write, write_json
-from oomph.errors import ExamineError, OutputError, UsageError
+from oomph.cli.run_names import RUN_HELP, run_directory
+from oomph.errors import OutputError, UsageError
 from oomph.terminal.amounts import as_size
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _LONG_SAMPLES, _LONG_JOURNAL = 2 << 20, 32 << 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's command line."""
     parser.epilog = _EPILOG
-    parser.add_argument("runs", metavar="RUN", nargs="*", help="a run directory (default: the newest run here)")
+    parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
     parser.add_argument("--format", choices=FORMATS, default="html", help="the format (default: html)")
     parser.add_argument(
         "--out", metavar="FILE", help=f"write to FILE (default: html to {_PAGE} in the run directory, others to stdout)"
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Write or serve the report. Raises UsageError, ExamineError or OutputError."""
     if args.out == "":
         raise UsageError("--out expects a file, not an empty name (is a variable unset?)")
-    runs = [_run_directory(word) for word in args.runs] or [_newest()]
+    runs = [run_directory(word) for word in args.runs or (None,)]
     if args.serve is not None:
         return _serve(args, runs)
     if len(runs) > 1:
@@ -146,35 +147,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _run_directory(word: str) -> Path:
-    """Return the run directory that a word names, or the run of one of its files. Raises ExamineError for others."""
-    from oomph.cli.target import exists, run_of
-    from oomph.explain.reading.file import is_run
-
-    path = Path(run_of(word))
-    if not word or not exists(path):
-        raise ExamineError(f"there is no run {word!r}")
-    if not os.access(path.parent, os.X_OK):
-        raise ExamineError(f"{word} cannot be read: permission denied")
-    if not path.is_dir():
-        raise ExamineError(f"{word} is a file: name a run directory")
-    if not os.access(path, os.R_OK | os.X_OK):
-        raise ExamineError(f"{word} cannot be read: permission denied")
-    if not is_run(path) and not (path / "monitor").is_dir():
-        raise ExamineError(f"{word} is not an oomph run directory")
-    return path
-
-
-def _newest() -> Path:
-    from oomph.explain.reading.file import is_run
-    from oomph.run.directory.search import runs_and_monitored
-
-    runs = [Path()] if is_run(Path()) else runs_and_monitored(Path())
-    if not runs:
-        raise ExamineError("there is no run in this folder: name a run directory, or train with oomph run")
-    return runs[0]
 
 
 def write_into(run_dir: Path) -> Path:

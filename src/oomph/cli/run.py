@@ -9,29 +9,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from oomph.cli.output import say, write
+from oomph.cli.script_line import usage
 from oomph.errors import OutputError, UsageError
 from oomph.protocol.handover import Guarding
 from oomph.protocol.profile_window import ProfileWindow
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
-_USAGE = """oomph run [options] SCRIPT.py [arguments of the script ...]
-       oomph run [options] NOTEBOOK.ipynb [arguments ...]
-       oomph run [options] -m MODULE [arguments ...]
-       oomph run [options] -- COMMAND [arguments ...]      (any command that ends in Python)"""
 _EPILOG = """example: oomph run --checkpoint-every 5m train.py --epochs 5
          everything after the script belongs to the script
+
+What you always want can be set once: checkpoint-every = "5m" under [tool.oomph] in the pyproject.toml of the script's \
+folder or above, or OOMPH_CHECKPOINT_EVERY=5m in the environment.
 
 exit codes: the script's own if it exits on its own; 128+n if signal n killed it and oomph does not restart it; \
 93 if oomph gave up because another start would only hit the same fault again; 75 if the run was preempted, or \
 another machine may help: start it again with --resume; 2 for an invalid command line"""
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
+_LONGEST_NUMBER = 18
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_WITH_VALUE = (
-    "--run-dir", "--python", "--out", "--checkpoint-every", "--micro-batch", "--inexact", "--verify", "--recheck",
-    "--profile", "--notify", "--color",
-)  # fmt: skip
-
+TAKES_SCRIPT = True
 _OF_THE_GUARD = (
     "--checkpoint-every",
     "--micro-batch",
@@ -47,16 +44,38 @@ _OF_THE_GUARD = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; the script and its arguments are split off before argparse sees them."""
-    parser.usage, parser.epilog = _USAGE, _EPILOG
-    add = parser.add_argument
+    """Declare the options, in the groups of the help."""
+    parser.usage, parser.epilog = usage("run"), _EPILOG
+    _add_run(parser)
+    _add_checkpoints(parser)
+    _add_memory(parser)
+    _add_checks(parser)
+    _add_what_alters_the_mathematics(parser)
+    _add_reports(parser)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("the run").add_argument
     add("--run-dir", metavar="DIR", help="keep the run in DIR (default: .oomph/runs/<time>-<script>)")
+    add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
+    add("--out", metavar="FILE", help="save a notebook with its outputs to FILE (default: NAME.oomph.ipynb beside it)")
+    add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
+
+
+def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("checkpoints and resume").add_argument
+    add(
+        "--checkpoint-every",
+        metavar="N|TIME",
+        type=checkpoint_interval,
+        help="steps (100) or time (30s, 5m); default: by measured cost",
+    )
     add(
         "--resume",
-        metavar="DIR",
+        metavar="RUN",
         nargs="?",
         const="",
-        help="resume the newest unfinished run of the same script and arguments, or the one in --resume=DIR;"
+        help="resume the newest unfinished run of the same script and arguments, or the one in --resume=RUN;"
         " start a new run if there is none",
     )
     add(
@@ -70,26 +89,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="after a restart, return the result of a finished fit even if not all its effects can be restored,"
         " instead of training it again",
     )
-    add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
-    add("--out", metavar="FILE", help="save a notebook with its outputs to FILE (default: NAME.oomph.ipynb beside it)")
-    add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
-    add("--checkpoint-every", metavar="N|TIME", help="steps (100) or time (30s, 5m); default: by measured cost")
-    add("--micro-batch", metavar="N", type=positive, help="start with micro-batches of N samples")
+
+
+def _add_memory(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("memory and micro-batches").add_argument
     add(
         "--plan",
         action="store_true",
         help="first plan the memory of the first training, and start with micro-batches if its batch may not fit",
     )
-    add(
-        "--check",
-        action="store_true",
-        help="first look for mistakes in the data and the model of the first training, as oomph check does",
-    )
+    add("--micro-batch", metavar="N", type=positive, help="start with micro-batches of N samples")
     add(
         "--inexact",
         choices=("allow", "refuse"),
         help="micro-batches that change the result: allow all, or refuse all (default: allow the usual kinds, such as"
         " BatchNormalization, with a label; refuse others)",
+    )
+
+
+def _add_checks(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("checks").add_argument
+    add(
+        "--check",
+        action="store_true",
+        help="first look for mistakes in the data and the model of the first training, as oomph check does",
     )
     add(
         "--verify",
@@ -104,12 +127,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compute the gradients of every Nth step twice and compare them: detects a GPU that silently computes"
         " wrong results; costs about 2/N of the time",
     )
-    _add_what_alters_the_mathematics(parser)
-    _add_what_is_reported(parser)
 
 
-def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what alters the mathematics").add_argument
+    add(
+        "--skip-poison",
+        action="store_true",
+        help="skip the batch of a step that has failed twice on the same data, if nothing else helps",
+    )
+    add(
+        "--skip-corrupt",
+        action="store_true",
+        help="leave out records and files that a tf.data pipeline cannot read or decode, and list them",
+    )
+    add(
+        "--allow-bfloat16",
+        action="store_true",
+        help="compute in mixed_bfloat16 when nothing else makes the step fit the GPU",
+    )
+    add(
+        "--allow-smaller-batch",
+        action="store_true",
+        help="train on smaller batches, each with its own update, where a batch neither fits nor can be split into"
+        " micro-batches",
+    )
+
+
+def _add_reports(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("reports").add_argument
     add(
         "--profile",
         metavar="START:STOP",
@@ -124,47 +170,6 @@ def _add_what_is_reported(parser: argparse.ArgumentParser) -> None:
     )
     add("--report", action="store_true", help="at the end, write a page with charts, as oomph report does")
     add("--json", action="store_true", help="print the summary as JSON on stdout after the script exits")
-
-
-def _add_what_alters_the_mathematics(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--skip-poison",
-        action="store_true",
-        help="skip the batch of a step that has failed twice on the same data, if nothing else helps"
-        " (alters the mathematics)",
-    )
-    add(
-        "--skip-corrupt",
-        action="store_true",
-        help="leave out records and files that a tf.data pipeline cannot read or decode, and list them"
-        " (alters the mathematics)",
-    )
-    add(
-        "--allow-bfloat16",
-        action="store_true",
-        help="compute in mixed_bfloat16 when nothing else makes the step fit the GPU (alters the mathematics)",
-    )
-    add(
-        "--allow-smaller-batch",
-        action="store_true",
-        help="train on smaller batches, each with its own update, where a batch neither fits nor can be split into"
-        " micro-batches (alters the mathematics)",
-    )
-
-
-def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parse oomph's own options, and put everything after them into `words` unchanged."""
-    count = count_options(words)
-    options = words[:count]
-    empty = next((word for word in options if word.startswith("--") and word.endswith("=")), None)
-    if empty is None and "" in options:
-        empty = options[options.index("") - 1]
-    if empty is not None:
-        raise UsageError(f"{empty} has no value: give it one, or leave it out (is a variable unset?)")
-    args = parser.parse_args(options)
-    args.typed, args.words = list(options), list(words[count:])
-    return args
 
 
 def run(args: argparse.Namespace) -> int:
@@ -184,7 +189,7 @@ def run(args: argparse.Namespace) -> int:
         Request(
             words=tuple(args.words),
             run_dir=args.run_dir,
-            resume=args.resume,
+            resume=_run_to_resume(args.resume),
             python=args.python,
             out=args.out,
             guarding=_guarding(args),
@@ -200,6 +205,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         _print_summary(outcome.summary.to_json())
     return outcome.exit_code
+
+
+def _run_to_resume(named: str | None) -> str | None:
+    """Return the run directory that `--resume` names, which need not exist yet."""
+    if not named:
+        return named
+    from oomph.cli.run_names import run_of
+
+    return run_of(named)
 
 
 def _write_report(run_dir: Path | None) -> None:
@@ -263,25 +277,6 @@ def _guarding(args: argparse.Namespace) -> Guarding:
     )
 
 
-def with_script(parser: argparse.ArgumentParser, words: Sequence[str], with_value: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of a verb that runs a script, and put the script and its arguments into `words` unchanged."""
-    count = count_options(words, with_value)
-    args = parser.parse_args(words[:count])
-    args.words = list(words[count:])
-    return args
-
-
-def count_options(words: Sequence[str], with_value: Sequence[str] = _WITH_VALUE) -> int:
-    """Return the number of words before the script, `-m` or `--`."""
-    position = 0
-    while position < len(words):
-        word = words[position]
-        if word in ("--", "-m", "-") or not word.startswith("-"):
-            return position
-        position += 2 if word in with_value else 1
-    return min(position, len(words))
-
-
 def _check_guarded(args: argparse.Namespace) -> None:
     """Reject or report options that require the guard if --no-guard is given."""
     if not args.no_guard:
@@ -314,6 +309,12 @@ def _profiled(text: str) -> ProfileWindow:
         raise UsageError(f"--profile: {error}") from None
 
 
+def checkpoint_interval(text: str) -> str:
+    """Check the value of `--checkpoint-every`, for argparse. Raises UsageError."""
+    every(text)
+    return text
+
+
 def _allowed(args: argparse.Namespace) -> frozenset[str]:
     given = {"skip-batch": args.skip_poison, "precision": args.allow_bfloat16}
     return frozenset(name for name, flag in given.items() if flag)
@@ -321,6 +322,15 @@ def _allowed(args: argparse.Namespace) -> frozenset[str]:
 
 def positive(text: str) -> int:
     """Parse a whole number above 0, for argparse."""
-    if not text.isdigit() or int(text) == 0:
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
+    return int(text)
+
+
+def nth_fit(text: str) -> int:
+    """Parse the number given with `--fit`, for argparse. Raises UsageError."""
+    from oomph.reach.channel import MOST_FITS
+
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or not 1 <= int(text) <= MOST_FITS:
+        raise UsageError(f"--fit expects a whole number from 1 to {MOST_FITS}, not {text}")
     return int(text)

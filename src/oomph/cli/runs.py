@@ -12,8 +12,8 @@ from typing import Any
 
 from oomph.cli.list_of_runs import SCHEMA, list_as_document, list_as_text, moment
 from oomph.cli.output import line_width, say, write, write_json
+from oomph.cli.run_names import exists, run_of
 from oomph.cli.sources import check_may_be_entered
-from oomph.cli.target import exists, run_of
 from oomph.errors import ExamineError, UsageError
 from oomph.explain import render
 from oomph.explain.reading.file import is_run

@@ -6,12 +6,10 @@ import os
 import re
 import stat
 import sys
-from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.diagnose import diagnose_log
-from oomph.explain.reading.file import is_run
 from oomph.files.patterns import lazy_pattern
 
 _CODE = lazy_pattern(r"[A-Za-z]{3}\d{3}\Z")
@@ -20,7 +18,6 @@ _BLANK = lazy_pattern(r"\s")
 _STATUS = lazy_pattern(r"\d{1,3}\Z")
 _XID = lazy_pattern(r"xid[ :#=_-]*(\d{1,3})\Z", re.IGNORECASE)
 _FILE_NAME = lazy_pattern(r"[\w-]\.(?:log|txt|out|err|json)\Z", re.IGNORECASE)
-_DOCUMENTS = ("run.json", "summary.json")
 _SHOWN = 200
 _PIPE_IT = "To explain text, pipe it in: python train.py 2>&1 | oomph explain"
 
@@ -32,30 +29,6 @@ def is_piped() -> bool:
     except (OSError, ValueError):
         return False  # standard input is closed
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
-
-
-def exists(path: Path) -> bool:
-    """True if the file exists, even if this user is not allowed to inspect it."""
-    try:
-        path.stat()
-    except PermissionError:
-        return True  # it exists; reading it will report the error
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def run_of(target: str) -> str:
-    """Return the run directory if the target is one of a run's documents or journals, or else the target itself."""
-    path = Path(target)
-    of_journal = path.parent.name == "journal" and path.suffix == ".jsonl"
-    if path.name not in _DOCUMENTS and not of_journal:
-        return target
-    run = path.parent.parent if of_journal else path.parent
-    try:
-        return str(run) if path.is_file() and is_run(run) else target
-    except OSError:
-        return target  # reading it will report the error
 
 
 def status_of(target: str) -> int | None:

@@ -18,11 +18,11 @@ SUMMARY = "show the GPUs, the runs in this folder and their problems, live"
 
 _EPILOG = """examples:
   oomph watch                      the runs in progress here, or the machine
-  oomph watch --run RUN            a run directory
+  oomph watch RUN                  a run directory
   oomph watch --once --json        one snapshot, as JSON
   oomph watch --serve 9400         metrics for Prometheus, on this machine only
 
-Without --run it shows the runs in progress in this folder; if there are none, the newest run and the machine. Keys: \
+Without RUN it shows the runs in progress in this folder; if there are none, the newest run and the machine. Keys: \
 q quits, p pauses, s sorts the GPUs, and 1 to 9 or the arrow keys select a run. Watching does not change anything, and \
 quitting does not stop training.
 
@@ -33,7 +33,13 @@ _DUMB = ("", "dumb", "unknown")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's command line."""
     parser.epilog = _EPILOG
-    parser.add_argument("--run", metavar="DIR", help="show this run, or this folder of oomph.Monitor")
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        help="a run directory, its name in .oomph, or its run.json; or the folder of an oomph.Monitor (default: the"
+        " runs in progress here)",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--once", action="store_true", help="print one snapshot and exit; the default on a pipe")
     form.add_argument("--serve", metavar="[HOST:]PORT", help="serve metrics for Prometheus (default host: 127.0.0.1)")
@@ -60,15 +66,12 @@ def run(args: argparse.Namespace) -> int:
 def _asked(run: str | None) -> Path | None:
     if run is None:
         return None
+    from oomph.cli.run_names import run_directory
     from oomph.journal.journal import foreign_format
     from oomph.run.directory.run_directory import written_by_another
     from oomph.watch.runs import RunReader
 
-    if run and Path(run).exists() and not Path(run).is_dir():
-        raise ExamineError(f"{run} is a file: specify the run directory")
-    if not run or not Path(run).is_dir():
-        raise ExamineError(f"there is no directory {run!r}")
-    path = Path(run)
+    path = run_directory(run)
     if foreign := written_by_another(path):
         raise RunDirectoryError(foreign)
     if RunReader(path).read() is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import UsageError
-from oomph.protocol.handover import VARIABLE
+from oomph.process.own_process import without_own_variables
 
 EPOCHS = 15
 BATCH = 256
@@ -60,7 +60,7 @@ def script_words(script: Path, precision: Precision, out: Path, order: str = "fo
 
 def environment(inherited: Mapping[str, str], limit_mb: int | None) -> dict[str, str]:
     """Build the environment for a child process; with a limit, TensorFlow's allocator refuses to exceed it."""
-    kept = {name: value for name, value in inherited.items() if not name.startswith("TF_") and name != VARIABLE}
+    kept = {name: value for name, value in without_own_variables(inherited).items() if not name.startswith("TF_")}
     if limit_mb is None:
         return kept | _COMMON
     return kept | _COMMON | {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit_mb)}
