@@ -86,7 +86,13 @@ def test_auto_means_the_first_gpu_visible_to_the_script(tmp_path, visible, name,
 
 @pytest.mark.parametrize(
     ("name", "capability"),
-    [("NVIDIA A100-SXM4-80GB", "8.0"), ("NVIDIA A100", "8.0"), ("NVIDIA GeForce RTX 4060 Ti", "8.9"), ("NVIDIA GH200 144G HBM3e", "9.0"), ("Other", "")],
+    [
+        ("NVIDIA A100-SXM4-80GB", "8.0"),
+        ("NVIDIA A100", "8.0"),
+        ("NVIDIA GeForce RTX 4060 Ti", "8.9"),
+        ("NVIDIA GH200 144G HBM3e", "9.0"),
+        ("Other", ""),
+    ],
 )
 def test_compute_capability_does_not_depend_on_the_memory(name, capability):
     assert capability_of(name) == capability
