@@ -25,7 +25,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs golden install clean
+.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs golden release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -120,6 +120,15 @@ docs: $(READY) ## write the pages of docs/reference that are made from the code:
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py
 	$(BIN)/python tests/watch/views.py
+
+release: $(READY) ## build dist/ for a release, check it, and say what to upload; uploads nothing (5 minutes)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m pip install --quiet twine || echo "no twine: its check of the metadata is left out"
+	@! test -x $(BIN)/twine || $(BIN)/twine check --strict dist/*
+	OOMPH_DIST=dist $(BIN)/python -m pytest -m "" tests/package
+	@! grep -q '^## .* (unreleased)' CHANGELOG.md || echo "CHANGELOG.md still says (unreleased)"
+	@echo "to upload:" && ls -l dist
 
 install: $(READY) ## install oomph and what the other targets need in .venv
 
