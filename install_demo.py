@@ -43,7 +43,10 @@ def main(venv: str, packages: str) -> int:
     folder = Path(venv).absolute()
     if shutil.disk_usage(folder.parent).free < NEEDED_BYTES:
         return failed(f"TensorFlow needs {NEEDED_BYTES >> 30} GiB of free disk, and {folder.parent} has less")
-    print(f"Installing oomph, TensorFlow and Keras in {venv}: 2 GB on the disk, 1 to 3 minutes.", flush=True)
+    print(
+        f"Installing oomph, TensorFlow and Keras in {venv}: 600 MB to download, 2 GB on the disk, 1 to 3 minutes.",
+        flush=True,
+    )
     python, log = folder / "bin/python", folder / "install.log"
     progress = Progress()
     try:

@@ -89,13 +89,25 @@ def _kept_folder(keep: str | None, say: Say) -> Iterator[Path]:
 def _new_folder(say: Say) -> str:
     """Create a folder for this demonstration in `.oomph/demo`, or for temporary files if that cannot be written."""
     try:
-        return tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=make_own_parents("demo"))
+        return str(_numbered(make_own_parents("demo") / time.strftime("%Y%m%d-%H%M%S")))
     except OSError as error:
         say(f"{PREFIX}.oomph/demo cannot be written ({error.strerror}): working in a temporary directory")
     try:
         return tempfile.mkdtemp(prefix="oomph-demo-")
     except OSError as error:
         raise DemoError(f"the demo needs a directory to write to: {error.strerror}") from error
+
+
+def _numbered(path: Path) -> Path:
+    """Create this folder, or one with a number if another demonstration started in the same second."""
+    free, number = path, 1
+    while True:
+        try:
+            free.mkdir()
+            return free
+        except FileExistsError:
+            number += 1
+            free = path.with_name(f"{path.name}-{number}")
 
 
 def check_installed(python: str) -> None:
@@ -208,7 +220,7 @@ def _next(folder: Path, oomph: str) -> list[str]:
         "\nnext:",
         f"  {oomph} report {shown}",
         f"  {oomph} explain {shown}",
-        f"  {oomph} run train.py (a script of your own, as it is)",
+        f"  {oomph} run train.py  # a script of your own, as it is",
     ]
 
 
