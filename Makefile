@@ -121,7 +121,7 @@ golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which 
 	$(BIN)/python tests/terminal/captures.py
 	$(BIN)/python tests/watch/views.py
 
-release: $(READY) ## build dist/ for a release, check it, and say what to upload; uploads nothing (5 minutes)
+release: $(READY) ## build dist/ for a release, check it, and say what to upload; uploads nothing (3 minutes)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	@$(BIN)/python -m pip install --quiet twine || echo "no twine: its check of the metadata is left out"

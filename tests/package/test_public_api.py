@@ -63,3 +63,13 @@ def test_type_checkers_see_the_names_that_python_sees() -> None:
     assert imported == oomph._PUBLIC
     [listed] = [node.value for node in STUB.body if isinstance(node, ast.Assign)]
     assert ast.literal_eval(listed) == oomph.__all__
+
+
+def test_reference_of_the_testing_module_has_each_name_with_its_arguments() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/reference/testing.md").read_text()
+    hooks = [value for key, value in vars(oomph.testing.Injector).items() if is_public(key, value)]
+    for function in (oomph.testing.injecting, *hooks):
+        names = [name for name in inspect.signature(function).parameters if name != "self"]
+        assert f"| `{function.__name__}({', '.join(names)})` |" in page
+    assert "| `OutOfMemory(samples, after=0)` |" in page
+    assert "| `Injector` |" in page
