@@ -23,6 +23,7 @@ LINE_SECONDS, TICK_SECONDS = 5.0, 0.5
 STAGES = (
     (re.compile(r"Collecting ([\w.-]+)"), "looking for {}"),
     (re.compile(r"Downloading (?:\S*/)?([\w.]+)-\S+(?<!\.metadata) \((.*)\)"), "downloading {}, {}"),
+    (re.compile(r"WARNING: Retrying"), "trying again: the package index does not answer"),
     (re.compile(r"Installing build dependencies"), "preparing to build oomph"),
     (re.compile(r"Installing collected packages"), "unpacking, for about a minute"),
 )

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FROM_PIP = """\
 Obtaining file:///somewhere/oomph
   Installing build dependencies: started
+  WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'ReadTimeoutError()': /simple/hatchling/
 Collecting tensorflow>=2.16 (from oomph==0.1.0)
   Downloading tensorflow-2.21.0-cp311-cp311-manylinux_2_27_x86_64.whl.metadata (4.5 kB)
 Downloading tensorflow-2.21.0-cp311-cp311-manylinux_2_27_x86_64.whl (263.2 MB)
@@ -59,6 +60,7 @@ def test_each_stage_and_each_silent_second_is_shown(
     assert [stage for stage, _ in shown] == [
         "starting",
         "preparing to build oomph",
+        "trying again: the package index does not answer",
         "looking for tensorflow",
         "downloading tensorflow, 263.2 MB",
         "unpacking, for about a minute",
