@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+DEMO := $(VENV)/demo
 OLDER := .venv-compat
 NEXT := .venv-next
 REFERENCE := docs/reference
@@ -24,12 +25,12 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden install clean
+.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## see oomph work: plain Keras dies, oomph finishes with the same result (a few minutes)
+demo: $(DEMO) ## see oomph work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
 
 test: $(READY) ## the tests, on fake GPUs where one is needed (a quarter of an hour on two cores)
@@ -126,6 +127,15 @@ golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which 
 	$(BIN)/python tests/terminal/captures.py
 	$(BIN)/python tests/watch/views.py
 
+release: $(READY) ## build dist/ for a release, check it, and say what to upload; uploads nothing (3 minutes)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	@$(BIN)/python -m pip install --quiet twine || echo "no twine: its check of the metadata is left out"
+	@! test -x $(BIN)/twine || $(BIN)/twine check --strict dist/*
+	OOMPH_DIST=dist $(BIN)/python -m pytest -m "" tests/package
+	@! grep -q '^## .* (unreleased)' CHANGELOG.md || echo "CHANGELOG.md still says (unreleased)"
+	@echo "to upload:" && ls -l dist
+
 install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
@@ -133,10 +143,18 @@ clean: ## remove everything that make, the tests and the tools have written
 	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md command-line.md doctor-checks.md metrics.md monitor-findings.md python.md)
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
-# Written last, and newer than pyproject.toml only when the installation has succeeded.
-$(READY): pyproject.toml hatch_build.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+PYTHON_IS_NEW = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
 	  echo "oomph needs Python 3.10 or newer, and $(PYTHON) is older or missing: make PYTHON=python3.12 names another." >&2; exit 1; }
+
+# These two are written last, and newer than pyproject.toml only when the installation has succeeded.
+$(READY): pyproject.toml hatch_build.py
+	$(PYTHON_IS_NEW)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(DEMO) $@
+
+# What the demo needs, and none of the tools for the tests.
+$(DEMO): pyproject.toml hatch_build.py
+	$(PYTHON_IS_NEW)
+	@$(PYTHON) install_demo.py $(VENV) '.[demo]'
 	@touch $@

@@ -312,9 +312,9 @@ def test_non_empty_work_folder_is_rejected(tmp_path):
 
 def test_demo_exits_with_1_if_a_claim_fails(monkeypatch, capsys):
     good, bad = Claim("a", "1", True), Claim("b", "2", False)
-    monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good,), 1.0))
+    monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good,), 1.0, Path()))
     assert cli.main(["demo"]) == 0
-    monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good, bad), 1.0))
+    monkeypatch.setattr(show, "show", lambda keep, say, width: show.Shown((good, bad), 1.0, Path()))
     assert cli.main(["demo", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1

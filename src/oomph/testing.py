@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+__all__ = ["Injector", "OutOfMemory", "injecting"]
+
 
 class Injector:
     """An injector that never injects anything. Subclasses override the methods in which they inject a fault."""

@@ -13,6 +13,7 @@ LIMITED = [
     ("list", "buffer", "if len(buffer) < capacity:\n    buffer.append(item)"),
     ("list", "episodes", "episodes = episodes[-100:]"),
     ("list", "rows (in main)", "def main():\n    del rows[:10]"),
+    ("list", "pool", "if loaded < SHARDS and step % 40 == 0:\n    pool.extend(read(loaded))\n    loaded += 1"),
     ("dict", "Images.cache", "if index not in self.cache:\n    self.cache[index] = load(index)"),
     ("dict", "cache", "cache.setdefault(index, load(index))"),
     ("dict", "Vocabulary.words", "self.words[word] = self.words.get(word, 0) + 1"),
@@ -22,6 +23,8 @@ UNLIMITED = [
     ("list", "losses", "if len(losses) % 100 == 0 or len(losses) > 10:\n    print(losses[-10:])"),
     ("list", "Recorder.outputs", "self.outputs.append(y)\nnp.concatenate(self.outputs)"),
     ("dict", "memo", "memo[step] = gradient"),
+    ("list", "bad", "if loss < best:\n    bad.append(x)\nseen += 1"),
+    ("list", "bad", "while step < steps:\n    bad.append(x)\n    step += 1"),
     ("list", "outputs", "other.pop()\nlen(other) < 3"),
 ]
 

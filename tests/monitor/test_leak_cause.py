@@ -75,6 +75,11 @@ def test_container_that_keeps_counted_objects_is_named(beside, kept):
     assert (cause.kind, cause.text) == ("counted", f"15 models are alive{kept}")
 
 
+def test_models_in_a_list_that_the_script_prunes_are_no_leak():
+    trials = Holding("list", "trials", 5, 5000, "Trial", is_bounded=True)
+    assert named(Holding("model", "model", 10), trials, each=1).kind == "buffer"
+
+
 def test_container_that_grows_much_faster_than_the_counted_objects_does_not_keep_them():
     seen = [
         replace(census, holdings=(*census.holdings, Holding("list", "lines", 1000 * place, 9, "Line")))

@@ -26,7 +26,7 @@ def _lines() -> Iterator[str]:
     yield "# Python\n"
     yield "Generated from the docstrings by `python -m oomph.api.docs`."
     yield "`import oomph` imports neither TensorFlow nor Keras.\n"
-    for name, module in sorted(oomph._PUBLIC.items(), key=lambda named: named[0].lower()):
+    for name, module in sorted(vars(oomph)["_PUBLIC"].items(), key=lambda named: named[0].lower()):
         yield from _entry(f"oomph.{name}", _definition(module, name))
     yield "\n## oomph.testing\n"
     tree = _tree("oomph.testing")

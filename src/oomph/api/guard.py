@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from oomph import testing
@@ -30,8 +30,15 @@ from oomph.script.kept_micro_batches import Start
 from oomph.script.loop_location import enclosing_loops
 
 _COMBINE = ("mean", "sum")
+_StepT = TypeVar("_StepT", bound=Callable[..., Any])
 
 
+@overload
+def guard(step: _StepT, *, batched: Sequence[str] | None = None, combine: str | None = None) -> _StepT: ...
+@overload
+def guard(
+    step: None = None, *, batched: Sequence[str] | None = None, combine: str | None = None
+) -> Callable[[_StepT], _StepT]: ...
 def guard(
     step: Callable[..., Any] | None = None, *, batched: Sequence[str] | None = None, combine: str | None = None
 ) -> Any:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 from oomph.exact_step.step.out_of_memory import Failed, SizeSearch
 from oomph.journal.events import Oom, Recovered
@@ -17,8 +17,10 @@ from oomph.keras_bridge.batch.samples import in_batches
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory
 from oomph.script import session
 
+_Result = TypeVar("_Result")
 
-def map_batches(fn: Callable[[Any], Any], dataset: Any, batch_size: SupportsIndex) -> Iterator[Any]:
+
+def map_batches(fn: Callable[[Any], _Result], dataset: Any, batch_size: SupportsIndex) -> Iterator[_Result]:
     """Apply `fn` to the samples in `dataset` in batches, or in smaller calls if a batch does not fit in memory.
 
     Yields the return value of each call, in the order of the samples. Each sample counts exactly once: a call that runs

@@ -15,7 +15,7 @@ _EPILOG = """example: oomph demo --keep what-the-demo-left
 
 A small Keras model learns to read digits on the CPU, with less memory than its batch needs. Without oomph it \
 dies; with oomph it finishes, even though it is also killed halfway. The weights are compared with those of an \
-undisturbed run. Needs TensorFlow, but no GPU and no network.
+undisturbed run. Scripts, logs and runs are kept. Needs TensorFlow, but no GPU and no network.
 
 exit codes: 0 every claim held; 1 one did not, or a training failed; 2 a package is not installed"""
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's command line."""
     parser.epilog = _EPILOG
     parser.add_argument(
-        "--keep", metavar="DIR", help="work in DIR, a new or empty directory, and leave everything there"
+        "--keep", metavar="DIR", help="keep everything in DIR, new or empty (default: .oomph/demo/<time>)"
     )
     parser.add_argument("--json", action="store_true", help="print the claims as JSON on stdout, progress on stderr")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _REMOVING = frozenset({"pop", "popleft", "popitem", "clear", "remove", "discard"})
+_FILLING = frozenset({"append", "appendleft", "extend", "add", "update", "insert"})
 _LESS, _MORE = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
 _MEMBERSHIP = (ast.In, ast.NotIn)
 _MOST_BYTES = 2 << 20
@@ -71,6 +72,32 @@ def _shrunk(node: ast.AST) -> Iterator[str]:
             yield from _measured(shorter)
         case ast.Assign(targets=[target], value=ast.Subscript(value=owner, slice=ast.Slice())):
             yield from set(_name(target)) & set(_name(owner))
+        case ast.If(test=test, body=body) if _counts_up(test, body):
+            yield from (name for each in body for inner in ast.walk(each) for name in _filled(inner))
+
+
+def _counts_up(test: ast.expr, body: list[ast.stmt]) -> bool:
+    """True if a branch is only taken while something is below a limit, and raises that itself."""
+    below = {
+        name
+        for node in ast.walk(test)
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], _LESS)
+        for name in _name(node.left)
+    }
+    raised = {
+        name
+        for each in body
+        for node in ast.walk(each)
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
+        for name in _name(node.target)
+    }
+    return not below.isdisjoint(raised)
+
+
+def _filled(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _FILLING:
+            yield from _name(owner)
 
 
 def _measured(node: ast.AST) -> Iterator[str]:

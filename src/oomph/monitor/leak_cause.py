@@ -222,6 +222,7 @@ def _cause(rising: _Rising, kept_in: Holding | None) -> LeakCause:
     keeping = f"; {_NOUNS[kept_in.kind]} {kept_in.name} has grown with them" if kept_in is not None else ""
     kind: CauseKind = "counted" if last.kind in _COUNTED else "container"
     is_buffer = last.limit is not None or (last.is_bounded and not _is_beyond_first_epoch(rising))
+    is_buffer |= kept_in is not None and kept_in.is_bounded
     if is_buffer or (kind == "container" and (rising.is_levelling_off or rising.moved_from is not None)):
         kind = "buffer"
     return LeakCause(

@@ -38,8 +38,8 @@ class GpuModel(NamedTuple):
     """The memory in GiB, as stated by the vendor."""
     capability: str
     """The compute capability, such as "8.9"."""
-    source: str
-    """The vendor's page that states the memory."""
+    sources: tuple[str, ...]
+    """The pages that the row was compared with: the compute capability with the first, the memory with the last."""
     ecc: bool = False
     """True if error correction, which uses a sixteenth of the memory, is on by default."""
     shared: bool = False
@@ -69,11 +69,12 @@ def gpus() -> tuple[GpuModel, ...]:
     else:
         import tomli as tomllib
     tables: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    sources = tables["sources"]
-    return tuple(
-        GpuModel(name, **{**row, "source": sources[row["source"]], "also": tuple(row.get("also", ()))})
-        for name, row in tables["gpus"].items()
-    )
+    return tuple(_model(name, row, tables["sources"]) for name, row in tables["gpus"].items())
+
+
+def _model(name: str, row: dict[str, Any], sources: dict[str, str]) -> GpuModel:
+    read = tuple(sources[key] for key in row["sources"])
+    return GpuModel(name, **{**row, "sources": read, "also": tuple(row.get("also", ()))})
 
 
 def find_gpu(text: str) -> GpuModel:
@@ -96,7 +97,7 @@ def find_gpu(text: str) -> GpuModel:
 def capability_of(name: str) -> str:
     """Return the compute capability for a GPU name as drivers report it; empty if the name is not in the list."""
     wanted, _ = _key(name)
-    found = {gpu.capability for gpu in gpus() if _key(gpu.name)[0] == wanted}
+    found = {gpu.capability for gpu in gpus() if any(_key(known)[0] == wanted for known in (gpu.name, *gpu.also))}
     return found.pop() if len(found) == 1 else ""
 
 
