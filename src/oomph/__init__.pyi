@@ -12,7 +12,7 @@ from oomph.explain.catalogue.fault import Fault as Fault
 from oomph.explain.diagnose import diagnose as diagnose
 from oomph.explain.evidence.evidence import Evidence as Evidence
 from oomph.explain.matching.named_fault import Diagnosis as Diagnosis
-from oomph.journal.journal import read_journal as read_journal
+from oomph.journal.journal_reader import read_journal as read_journal
 from oomph.monitor.live.callback import Monitor as Monitor
 from oomph.notebook.enabling import disable as disable
 from oomph.notebook.enabling import enable as enable
