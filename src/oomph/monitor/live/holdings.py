@@ -336,7 +336,7 @@ def array_bytes(thing: Any) -> int:
             ):
                 return int(thing.shape.num_elements() or 0) * int(thing.dtype.size)
             case "keras.src.backend.Variable" | "keras.src.backend.tensorflow.core.Variable":
-                return array_bytes(_dict_of(thing).get("_value"))
+                return array_bytes(thing.value)
             case "pandas.core.frame.DataFrame" | "pandas.DataFrame" | "pandas.core.series.Series" | "pandas.Series":
                 return int(thing.size) * 8
             case "PIL.Image.Image":
