@@ -124,8 +124,7 @@ def operations_of(found: ProfileFigures) -> list[tuple[str, ...]]:
             _share(each.seconds / found.busy_seconds) if found.busy_seconds else "",
             _time(each.seconds),
             f"{each.calls:,}",
-            shortened(each.name, _LONGEST_NAME)
-            + (f" ({shortened(each.origin, _LONGEST_NAME)})" if each.origin else ""),
+            _shown_name(each),
         )
         for each in found.operations
     ]
