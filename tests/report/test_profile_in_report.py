@@ -62,6 +62,11 @@ def test_fusions_are_explained(tmp_path):
     assert "XLA has compiled these operations" in page.text
 
 
+def test_steps_that_contradict_each_other_are_told(tmp_path):
+    text = as_markdown(read_recording(profiled(tmp_path / "run", traces.of_gpu(), first=14, last=10)))
+    assert "no figures: the journal contradicts itself about its steps" in text
+
+
 def test_names_in_a_trace_are_no_markup(tmp_path):
     hostile = traces.plane(
         "/device:GPU:0", {"Stream #1": [traces.kernel(HOSTILE, "", 0, 5), traces.kernel("k", f"{HOSTILE}:X", 5, 5)]}

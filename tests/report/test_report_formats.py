@@ -9,6 +9,7 @@ import json
 import pytest
 from recorded_runs import BEGIN, GIB, survived
 
+from oomph.report.environment import _amount
 from oomph.report.formats import as_document, as_markdown, csv_lines
 from oomph.report.recording import read_recording
 
@@ -56,3 +57,12 @@ def test_csv_has_a_row_for_each_sample(recording):
     assert float(rows[7]["training.steps_total"]) == 21
     assert float(rows[20]["gpu1.temperature_slowdown_celsius"]) == 92
     assert rows[21]["gpu1.temperature_slowdown_celsius"] == "", "it was not read at that time"
+
+
+@pytest.mark.parametrize("size", ["x", [None], {}, -5, 1e400, True])
+def test_memory_of_the_machine_that_is_no_amount_is_left_out(size):
+    assert _amount(size) == ""
+
+
+def test_memory_of_the_machine_is_an_amount():
+    assert _amount(48 << 30) == "48.0 GiB"

@@ -181,6 +181,7 @@ def _write_lines(lines: Iterable[str], out: str | None) -> None:
         else:
             _replace(Path(os.path.realpath(out)), lines)
     except BrokenPipeError:
+        sys.stdout = None  # otherwise the interpreter retries at exit and prints an error
         raise
     except OSError as error:
         raise OutputError(f"{out or 'standard output'} cannot be written: {error.strerror}") from error

@@ -22,13 +22,15 @@ _POST_SECONDS = 10.0
 class Webhook:
     """The user's web address, which accepts JSON. Its path is often secret, so messages include only the host.
 
-    Raises ValueError if the address is not http or https.
+    Raises ValueError if the address is not http or https, or could not be reached as it is written.
     """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("webhook must be a URL that starts with https:// or http://")
+        if parts.port == 0 or parts.username is not None:  # `port` itself raises ValueError for one above 65535
+            raise ValueError("webhook must be a URL with a valid port and without a password")
         self.url, self.host = url, parts.hostname
 
     def post(self, document: dict[str, Any]) -> str:

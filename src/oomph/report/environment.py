@@ -12,6 +12,7 @@ from oomph.report.recording import Recording, version_of
 from oomph.run.directory.run_directory import RunRecord
 from oomph.terminal.amounts import as_size
 
+_MOST_BYTES = 1 << 60
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "protobuf")
 
 
@@ -47,8 +48,12 @@ def _of_snapshot(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     found = (snapshot.packages.get(name) for name in _PACKAGES)
     yield "packages", ", ".join(f"{package.name} {package.version}" for package in found if package is not None)
     host = snapshot.host
-    memory = "" if host.memory_bytes is None else as_size(host.memory_bytes)
-    limit = "" if host.memory_limit_bytes is None else f"limited to {as_size(host.memory_limit_bytes)}"
+    memory, limit = _amount(host.memory_bytes), _amount(host.memory_limit_bytes)
     yield "system", ", ".join(filter(None, (f"{host.system} {host.release}", host.machine, host.container)))
-    yield "memory", ", ".join(filter(None, (memory, limit)))
+    yield "memory", ", ".join(filter(None, (memory, f"limited to {limit}" if limit else "")))
     yield "NVIDIA driver", host.kernel_driver
+
+
+def _amount(size: object) -> str:
+    """Format a size of the machine, or return "" for something else: the journal may be damaged."""
+    return as_size(size) if type(size) is int and 0 <= size < _MOST_BYTES else ""

@@ -70,6 +70,8 @@ def read_profiles(run_dir: Path, events: Sequence[Event]) -> Profiles:
 def _reported(run_dir: Path, attempt: int, saved: ProfileSaved) -> ReportedProfile:
     if _TRACE.fullmatch(saved.trace) is None:
         return ReportedProfile(attempt, saved, problem="the profiler wrote nothing")
+    if saved.last < saved.first:
+        return ReportedProfile(attempt, saved, problem="the journal contradicts itself about its steps")
     try:
         changed = (run_dir / saved.trace).lstat().st_mtime_ns
         figures = _figures(run_dir, saved.trace, bool(saved.cut), changed)

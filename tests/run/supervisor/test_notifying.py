@@ -170,7 +170,13 @@ def test_failing_notifier_is_one_line_and_changes_nothing(work: Any, address: An
     assert work.document("run.json")["status"] == "failed"
 
 
-@pytest.mark.parametrize("asked", ["no-such-command", "ftp://host/x", "https://", "'", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "no-such-command", "ftp://host/x", "https://", "'", "file:///etc/passwd",
+        "http://host:99999/", "http://host:0/", "https://me:secret@host/",
+    ],
+)  # fmt: skip
 def test_target_that_could_never_work_is_rejected_before_the_run(work: Any, asked: str) -> None:
     work.script("print('trained')")
     ended = work.run("--notify", asked, "train.py")

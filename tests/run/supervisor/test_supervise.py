@@ -588,3 +588,9 @@ def test_stop_signal_reaches_a_shell_that_outlives_the_training(work, signum):
     process.send_signal(signum)
     out, _ = process.communicate(timeout=15)
     assert out == b"told\n"
+
+
+def test_command_to_paste_quotes_the_run_directory(work):
+    work.script("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
+    ended = work.run("--run-dir", "my $(touch PWN) run", "train.py")
+    assert "oomph explain 'my $(touch PWN) run'" in ended.stderr.decode()

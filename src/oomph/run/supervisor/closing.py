@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,10 +82,12 @@ class Closing:
             again = self._again(events, action)
             ended = last(events, AttemptEnded)
             returncode = None if ended is None else ended.returncode
-            lines = account(summary, shown(self.run), again, said, returncode, stopped(events))
+            path = shown(self.run)
+            run = None if path is None else shlex.quote(path)
+            lines = account(summary, run, again, said, returncode, stopped(events))
             self.notifier.send(of_the_end(_occasion(action, stopped(events)), lines, summary))
             for line in lines:
-                self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {shown(self.run)}")
+                self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {run}")
             self._tell_unused(kept, interrupted(events, self.chronicle.attempt))
             if again:
                 self._tell_needed(events)

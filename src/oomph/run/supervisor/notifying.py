@@ -74,7 +74,10 @@ def target_of(asked: str) -> Target:
         try:
             return WebTarget(Webhook(asked))
         except ValueError as error:
-            raise UsageError("--notify: a web address must start with https:// or http:// and name a host") from error
+            raise UsageError(
+                "--notify: a web address must start with https:// or http:// and name a host, with a valid port if any,"
+                " and without a password"
+            ) from error
     try:
         words = tuple(shlex.split(asked))
     except ValueError as error:
