@@ -115,7 +115,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
     def install(version: str) -> Path:
         python = python_of(version)
         if python is None:
-            pytest.skip(f"no Python {version} here")
+            pytest.skip(reason=f"the wheel is tried with each Python that is installed, and {version} is not")
         folder = tmp_path_factory.mktemp(f"python{version}")
         for words in (
             [python, "-m", "venv", folder],
