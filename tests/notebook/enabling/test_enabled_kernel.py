@@ -28,6 +28,7 @@ def kinds(model):
     return [type(getattr(model, f"{kind}_function")).__name__ for kind in ("train", "test", "predict")]
 """
 SNAPSHOT = """
+import contextlib
 from keras.src.backend.tensorflow import trainer
 from keras.src.utils import traceback_utils
 from tensorflow.python.data.ops import iterator_ops
@@ -36,6 +37,10 @@ from tensorflow.python.eager import core, polymorphic_function
 from tensorflow.python.eager.polymorphic_function import polymorphic_function, tracing_compilation
 from tensorflow.python.lib.io import file_io
 from tensorflow.python.ops import gen_random_ops
+def opened():
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # a thread closed it meanwhile
+            yield os.readlink(f"/proc/self/fd/{fd}")
 def snapshot():
     owners = [keras.Model, trainer.TensorFlowTrainer, trainer.TFEpochIterator, keras.optimizers.Optimizer,
         keras.src.optimizers.base_optimizer.BaseOptimizer, keras.src.trainers.epoch_iterator.EpochIterator,
@@ -43,10 +48,9 @@ def snapshot():
         gen_random_ops, file_io.FileIO, tf.config.experimental, np.random.bit_generator, traceback_utils, trainer]
     seen = {(str(owner), name): id(value) for owner in owners for name, value in list(vars(owner).items())}
     kept = {at: value for at, value in seen.items() if not at[1].startswith("_abc")}
-    fds = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
     return {**kept, "environment": dict(os.environ), "finders": list(map(id, sys.meta_path)), "exit": id(sys.exit),
         "encode": os.environ.encodekey, **{f"signal {n}": signal.getsignal(n) for n in (2, 10, 15)},
-        "files": sorted(os.readlink(fd) for fd in fds if os.path.lexists(fd))}
+        "files": sorted(opened())}
 """
 DIFFERENCE = """
 after = snapshot()
