@@ -44,8 +44,8 @@ class LeakCause:
 
     kind: CauseKind
     """The kind of evidence: objects that are counted; the same, but kept in a dict that the script searches before it
-    adds to it, so that there may be a limited number of keys; a container or array; the same, but limited by the script,
-    which is probably a buffer; a child process; nothing that Python knows of."""
+    adds to it, so that the keys may be few; a container or array; the same, but limited by the script, which is
+    probably a buffer; a child process; nothing that Python knows of."""
     what: str
     """The kind of holding: "figure", "list", …"""
     name: str
