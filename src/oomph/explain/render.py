@@ -67,7 +67,8 @@ def last_lines(text: str, width: int) -> str:
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     """Return the diagnoses as a JSON document. Its structure is part of the public interface."""
-    return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
+    facts = diagnoses[0].facts.as_document() if diagnoses else {}
+    return {"schema": SCHEMA, "facts": facts, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
 def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:

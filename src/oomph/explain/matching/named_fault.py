@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.facts.fact import LogFacts
 from oomph.terminal.wrapping import shortened
 
 _BY_OOMPH = re.compile(r"\boomph run( --resume)? train\.py(?!\S)")
@@ -185,6 +186,8 @@ class Diagnosis(NamedTuple):
     """The signatures that the evidence matches, surest first."""
     systems: frozenset[str] = frozenset({LINUX})
     """The systems that the evidence comes from."""
+    facts: LogFacts = LogFacts()
+    """What the evidence says about the program, the installation and the machine."""
     command: OwnCommand = OwnCommand()
     """The command that started the run that the evidence comes from."""
     outlasted_oomph: bool = False
