@@ -74,6 +74,7 @@ def test_requirement_is_not_an_installed_version_of_what_it_names(line: str) -> 
             VersionRange((2, 13), (2, 15)),
         ),
         ('  File "/e/site-packages/keras/engine/training.py", line 1, in x', "keras", VersionRange(until=(2, 12))),
+        ('  File "/e/site-packages/keras/src/optimizers/base_optimizer.py", line 4, in x', "keras", VersionRange((3,))),
         ("2024-01-01 external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc", "tensorflow", VersionRange((2, 15))),
         ("tensorflow/stream_executor/platform/default/dso_loader.cc:60]", "tensorflow", VersionRange(until=(2, 11))),
         (_ABSEIL, "tensorflow", VersionRange((2, 17))),
@@ -82,6 +83,10 @@ def test_requirement_is_not_an_installed_version_of_what_it_names(line: str) -> 
 def test_path_implies_a_range(line: str, library: Library, versions: VersionRange) -> None:
     (fact,) = (each for each in _read(line).found if each.library == library)
     assert fact.versions == versions
+
+
+def test_file_that_both_generations_of_keras_have_implies_nothing() -> None:
+    assert not _read('  File "/e/site-packages/keras/src/models/cloning.py", line 4, in x').found
 
 
 def test_ranges_of_several_lines_are_joined_and_keep_the_line_that_narrowed_them() -> None:

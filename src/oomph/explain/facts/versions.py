@@ -75,16 +75,19 @@ _INSTALLED = lazy_pattern(
     r"-(?P<version>\d{1,4}(?:\.\d{1,6}){1,3}\w{0,6})(?=\s|\Z)"
 )
 _IMPLIED = (
-    _Implied("keras", "/keras/src/models/", VersionRange(since=(3,))),
-    _Implied("keras", "/keras/src/trainers/", VersionRange(since=(3,))),
-    _Implied("keras", "/keras/src/backend/", VersionRange(since=(3,))),
-    _Implied("keras", "/keras/src/layers/layer.py", VersionRange(since=(3,))),
-    _Implied("keras", "/keras/src/engine/", VersionRange((2, 13), (2, 15))),
     _Implied("keras", "-packages/keras/engine/", VersionRange(until=(2, 12))),
     _Implied("tf_keras", "/tf_keras/", VersionRange(since=(2, 15))),
     _Implied("tensorflow", "external/local_xla", VersionRange(since=(2, 15))),
     _Implied("tensorflow", "tensorflow/stream_executor/", VersionRange(until=(2, 11))),
     _Implied("tensorflow", "/tensorflow/python/keras/engine/", VersionRange(until=(2, 15))),
+)
+# Folders and files that only one generation of Keras has (compared: the wheels of 2.13 to 2.15, and 3.0 to 3.10).
+_KERAS_3 = lazy_pattern(
+    r"/keras/src/(?:(?:activations|backend|callbacks|constraints|dtype_policies|legacy|losses|ops|quantizers|random"
+    r"|regularizers|trainers)/|(?:models/(?:functional|model|sequential)|layers/layer|optimizers/base_optimizer)\.py)"
+)
+_KERAS_2 = lazy_pattern(
+    r"/keras/src/(?:engine|distribute|dtensor|estimator|feature_column|mixed_precision|premade_models|preprocessing)/"
 )
 # Lines of Abseil's logging, "I0000 00:00:1712345678.123456": TensorFlow 2.17 and later, before the log is set up.
 _ABSEIL = lazy_pattern(r"[IWEF]0000 00:00:\d{10}\.")
@@ -153,5 +156,10 @@ def _implied(text: str) -> Iterator[tuple[Library, VersionRange]]:
     for sign in _IMPLIED:
         if sign.text in path:
             yield sign.library, sign.versions
+    if "/keras/src/" in path:
+        if _KERAS_3.search(path):
+            yield "keras", VersionRange(since=(3,))
+        elif _KERAS_2.search(path):
+            yield "keras", VersionRange((2, 13), (2, 15))
     if text[1:5] == "0000" and _ABSEIL.match(text):
         yield "tensorflow", VersionRange(since=(2, 17))
