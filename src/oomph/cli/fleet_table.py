@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from oomph.cli.list_of_runs import moment
@@ -25,6 +26,8 @@ class _Sort(NamedTuple):
     one: str
     many: str
     name: Callable[[str], str]
+    note: str = ""
+    """A remark on how runs are counted."""
 
 
 def fleet_as_text(fleet: Fleet, width: int) -> str:
@@ -33,7 +36,7 @@ def fleet_as_text(fleet: Fleet, width: int) -> str:
     With one host, or one GPU, its faults are those of the runs in the list above, each of which explains its own.
     """
     parts = [
-        "\n".join(_section(sort, comparison, width))
+        "\n".join(_section(sort, comparison, fleet.runs, width))
         for sort, comparison in _sorts(fleet)
         if len(comparison.machines) > 1 and any(machine.faults for machine in comparison.machines)
     ]
@@ -45,7 +48,7 @@ def fleet_as_text(fleet: Fleet, width: int) -> str:
 def _sorts(fleet: Fleet) -> tuple[tuple[_Sort, Comparison], tuple[_Sort, Comparison]]:
     return (
         (_Sort("host", "hosts", shown_line), fleet.hosts),
-        (_Sort("GPU", "GPUs", lambda uuid: _gpu(fleet, uuid)), fleet.gpus),
+        (_Sort("GPU", "GPUs", partial(_gpu, fleet), "; a run counts once on each of its GPUs"), fleet.gpus),
     )
 
 
@@ -54,10 +57,9 @@ def _gpu(fleet: Fleet, uuid: str) -> str:
     return shown_line(f"{host} GPU {gpu.number} {uuid[:12]}")
 
 
-def _section(sort: _Sort, comparison: Comparison, width: int) -> Iterator[str]:
+def _section(sort: _Sort, comparison: Comparison, runs: int, width: int) -> Iterator[str]:
     faulty = [machine for machine in comparison.machines if machine.faults]
-    runs = sum(machine.runs for machine in comparison.machines)
-    of = f"{counted(runs, 'run', ',')} on {len(comparison.machines):,} {sort.many}"
+    of = f"{_runs(runs)} on {counted(len(comparison.machines), sort.one, ',')}{sort.note}"
     yield wrapped(f"Faults that the {sort.one} may have caused, in {of}:", width)
     yield ""
     rows = [row for machine in faulty[:_MOST_MACHINES] for row in _rows(sort, machine)]
@@ -65,7 +67,7 @@ def _section(sort: _Sort, comparison: Comparison, width: int) -> Iterator[str]:
     if more := faulty[_MOST_MACHINES:]:
         yield f"... and {len(more):,} with a smaller excess (--json lists all)"
     if sound := [machine for machine in comparison.machines if not machine.faults]:
-        yield f"none on {len(sound):,} other{'s' * (len(sound) > 1)}, in {_runs(sum(each.runs for each in sound))}"
+        yield f"none on {counted(len(sound), 'other', ',')}"
     yield ""
     for outlier in comparison.outliers[:_MOST_OUTLIERS]:
         yield wrapped(_stands_out(sort, outlier, comparison), width, "  ")
@@ -81,7 +83,8 @@ def _section(sort: _Sort, comparison: Comparison, width: int) -> Iterator[str]:
 
 
 def _rows(sort: _Sort, machine: MachineCount) -> Iterator[tuple[str, ...]]:
-    for place, count in enumerate(machine.faults):
+    shown = machine.faults if len(machine.faults) > 2 else [each for each in machine.faults if each.fault != ANY]
+    for place, count in enumerate(shown):
         yield (
             sort.name(machine.machine) if place == 0 else "",
             _ANY_IN_TABLE if count.fault == ANY else count.fault,
