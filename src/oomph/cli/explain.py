@@ -35,7 +35,8 @@ _EPILOG = """examples:
   oomph explain RUN --decisions            why it was restarted: recomputes each decision
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain CUDA_ERROR_ILLEGAL_ADDRESS  words of an error, or an exit status (137, SIGSEGV)
-  oomph explain .oomph/runs                the runs in a folder, newest first (also: oomph explain .)
+  oomph explain .oomph/runs                the runs in a folder, newest first (also: oomph explain .), and which hosts
+                                           and GPUs had faults
   oomph explain *.log                      several, each under its name
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from oomph.cli.list_of_runs import moment
-from oomph.run.fleet.comparison import ANY, SIGNIFICANT, Comparison, FaultCount, MachineCount, Outlier
+from oomph.run.fleet.comparison import ANY, SIGNIFICANT, FaultCount, MachineComparison, MachineCount, Outlier
 from oomph.run.fleet.fleet import Fleet
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
@@ -45,7 +45,7 @@ def fleet_as_text(fleet: Fleet, width: int) -> str:
     return "\n\n".join(parts)
 
 
-def _sorts(fleet: Fleet) -> tuple[tuple[_Sort, Comparison], tuple[_Sort, Comparison]]:
+def _sorts(fleet: Fleet) -> tuple[tuple[_Sort, MachineComparison], tuple[_Sort, MachineComparison]]:
     return (
         (_Sort("host", "hosts", shown_line), fleet.hosts),
         (_Sort("GPU", "GPUs", partial(_gpu, fleet), "; a run counts once on each of its GPUs"), fleet.gpus),
@@ -57,7 +57,7 @@ def _gpu(fleet: Fleet, uuid: str) -> str:
     return shown_line(f"{host} GPU {gpu.number} {uuid[:12]}")
 
 
-def _section(sort: _Sort, comparison: Comparison, runs: int, width: int) -> Iterator[str]:
+def _section(sort: _Sort, comparison: MachineComparison, runs: int, width: int) -> Iterator[str]:
     faulty = [machine for machine in comparison.machines if machine.faults]
     of = f"{_runs(runs)} on {counted(len(comparison.machines), sort.one, ',')}{sort.note}"
     yield wrapped(f"Faults that the {sort.one} may have caused, in {of}:", width)
@@ -95,7 +95,7 @@ def _rows(sort: _Sort, machine: MachineCount) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _stands_out(sort: _Sort, outlier: Outlier, comparison: Comparison) -> str:
+def _stands_out(sort: _Sort, outlier: Outlier, comparison: MachineComparison) -> str:
     count = outlier.worst
     fault = _ANY_IN_SENTENCE if count.fault == ANY else count.fault
     text = (
@@ -108,7 +108,7 @@ def _stands_out(sort: _Sort, outlier: Outlier, comparison: Comparison) -> str:
     return text + only * outlier.own_scripts
 
 
-def _test(sort: _Sort, comparison: Comparison) -> str:
+def _test(sort: _Sort, comparison: MachineComparison) -> str:
     return f"Fisher's exact test, corrected for {counted(comparison.comparisons, 'comparison', ',')} of {sort.many}"
 
 

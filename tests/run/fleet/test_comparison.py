@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oomph.run.fleet.comparison import ANY, SIGNIFICANT, Comparison, chance, compare, gpu_visits, host_visits
+from oomph.run.fleet.comparison import ANY, SIGNIFICANT, MachineComparison, chance, compare, gpu_visits, host_visits
 from oomph.run.fleet.placed_run import PlacedAttempt, PlacedFault, PlacedGpu, PlacedRun
 
 
@@ -21,7 +21,7 @@ def runs(host: str, number: int, faulty: int = 0, *faults: str, script: str = "t
         yield PlacedRun(Path(f"{host}-{place}"), script, (PlacedAttempt(host, (), had),))
 
 
-def hosts(*groups: Iterable[PlacedRun]) -> Comparison:
+def hosts(*groups: Iterable[PlacedRun]) -> MachineComparison:
     return compare(visit for group in groups for run in group for visit in host_visits(run))
 
 

@@ -23,7 +23,7 @@ SIGNIFICANT = 0.01
 """The chance, corrected for the number of comparisons, below which a machine stands out: oomph's own."""
 
 
-class Visit(NamedTuple):
+class MachineVisit(NamedTuple):
     """A run on one machine."""
 
     machine: str
@@ -70,7 +70,7 @@ class Outlier(NamedTuple):
     """True if none of the scripts that had the fault there has run on any other machine."""
 
 
-class Comparison(NamedTuple):
+class MachineComparison(NamedTuple):
     """The machines of one sort, those with faults first, and those that stand out."""
 
     machines: tuple[MachineCount, ...]
@@ -81,7 +81,7 @@ class Comparison(NamedTuple):
     """The chance of the most unequal count, corrected in the same way."""
 
 
-def host_visits(run: PlacedRun) -> Iterator[Visit]:
+def host_visits(run: PlacedRun) -> Iterator[MachineVisit]:
     """Yield a run's visit to each host that it ran on."""
     by_host = defaultdict[str, list[tuple[PlacedFault, ...]]](list)
     for attempt in run.attempts:
@@ -89,7 +89,7 @@ def host_visits(run: PlacedRun) -> Iterator[Visit]:
     return (_visit(host, run, attempts) for host, attempts in by_host.items())
 
 
-def gpu_visits(run: PlacedRun) -> Iterator[Visit]:
+def gpu_visits(run: PlacedRun) -> Iterator[MachineVisit]:
     """Yield a run's visit to each GPU that it could use, with the faults that are about this GPU."""
     by_gpu = defaultdict[str, list[tuple[PlacedFault, ...]]](list)
     for attempt in run.attempts:
@@ -102,7 +102,7 @@ def _about(uuid: str, attempt: PlacedAttempt) -> tuple[PlacedFault, ...]:
     return tuple(fault for fault in attempt.faults if uuid in fault.gpus)
 
 
-def _visit(machine: str, run: PlacedRun, attempts: Sequence[Sequence[PlacedFault]]) -> Visit:
+def _visit(machine: str, run: PlacedRun, attempts: Sequence[Sequence[PlacedFault]]) -> MachineVisit:
     faults: dict[str, tuple[int, float]] = {}
     for attempt in attempts:
         seen = {fault.name: fault.time for fault in attempt}
@@ -110,12 +110,12 @@ def _visit(machine: str, run: PlacedRun, attempts: Sequence[Sequence[PlacedFault
         for name, time in (seen | ({ANY: max(ended)} if ended else {})).items():
             count, last = faults.get(name, (0, -math.inf))
             faults[name] = count + 1, max(last, time)
-    return Visit(machine, run.path, run.script, len(attempts), faults)
+    return MachineVisit(machine, run.path, run.script, len(attempts), faults)
 
 
-def compare(visits: Iterable[Visit]) -> Comparison:
+def compare(visits: Iterable[MachineVisit]) -> MachineComparison:
     """Count the faults by machine, and test each machine against all others."""
-    by_machine = defaultdict[str, list[Visit]](list)
+    by_machine = defaultdict[str, list[MachineVisit]](list)
     for visit in visits:
         by_machine[visit.machine].append(visit)
     kinds = _kinds(by_machine)
@@ -130,7 +130,7 @@ def compare(visits: Iterable[Visit]) -> Comparison:
         where[visit.script].add(visit.machine)
     outliers = [each._replace(own_scripts=_are_own(each, by_machine[each.machine], where)) for each in suspects]
     order = {each.machine: (each.chance, -each.worst.runs) for each in tested}
-    return Comparison(
+    return MachineComparison(
         tuple(sorted(machines, key=lambda each: (*order.get(each.machine, (math.inf, 0)), each.machine))),
         tuple(outliers),
         comparisons,
@@ -138,20 +138,20 @@ def compare(visits: Iterable[Visit]) -> Comparison:
     )
 
 
-def _kinds(by_machine: Mapping[str, Sequence[Visit]]) -> frozenset[str]:
+def _kinds(by_machine: Mapping[str, Sequence[MachineVisit]]) -> frozenset[str]:
     """Return the faults to compare, with `ANY` only if it is more than one of them."""
     seen = {name for visits in by_machine.values() for visit in visits for name in visit.faults}
     ending = [name for name in seen - {ANY} if machine_faults()[name].severity != _SLOWS_DOWN]
     return frozenset(seen if len(ending) > 1 else seen - {ANY})
 
 
-def _machine(name: str, visits: Sequence[Visit], kinds: Iterable[str]) -> MachineCount:
+def _machine(name: str, visits: Sequence[MachineVisit], kinds: Iterable[str]) -> MachineCount:
     counts = [found for kind in kinds if (found := _count(kind, visits)) is not None]
     order = sorted(counts, key=lambda each: (-each.runs, each.fault))
     return MachineCount(name, len(visits), sum(visit.attempts for visit in visits), tuple(order))
 
 
-def _count(kind: str, visits: Iterable[Visit]) -> FaultCount | None:
+def _count(kind: str, visits: Iterable[MachineVisit]) -> FaultCount | None:
     had = [(visit.faults[kind], visit.run) for visit in visits if kind in visit.faults]
     if not had:
         return None
@@ -168,7 +168,7 @@ def _least_likely(machine: MachineCount, faulty: Mapping[str, int], runs: int, c
     return Outlier(machine.machine, count, machine.runs, *elsewhere, corrected, own_scripts=False)
 
 
-def _are_own(outlier: Outlier, visits: Iterable[Visit], where: Mapping[str, set[str]]) -> bool:
+def _are_own(outlier: Outlier, visits: Iterable[MachineVisit], where: Mapping[str, set[str]]) -> bool:
     """True if no script that had the fault on this machine has run on another one, given where each script ran."""
     return all(len(where[visit.script]) == 1 for visit in visits if outlier.worst.fault in visit.faults)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from oomph.run.fleet.comparison import Comparison, Visit, compare, gpu_visits, host_visits
+from oomph.run.fleet.comparison import MachineComparison, MachineVisit, compare, gpu_visits, host_visits
 from oomph.run.fleet.placed_run import PlacedGpu, placed_run
 
 _MOST_VISITS = 500_000
@@ -20,8 +20,8 @@ class Fleet(NamedTuple):
     """The number of runs whose place is known."""
     unread: int
     """The number of runs without a journal that this version of oomph can read."""
-    hosts: Comparison
-    gpus: Comparison
+    hosts: MachineComparison
+    gpus: MachineComparison
     """The GPUs, by UUID."""
     places: Mapping[str, tuple[str, PlacedGpu]]
     """The host and the description of each GPU, as last seen, by UUID."""
@@ -30,7 +30,7 @@ class Fleet(NamedTuple):
 def read_fleet(runs: Iterable[Path]) -> Fleet:
     """Read the journals of these runs, given newest first. Never raises."""
     known, unread = 0, 0
-    on_hosts, on_gpus = list[Visit](), list[Visit]()
+    on_hosts, on_gpus = list[MachineVisit](), list[MachineVisit]()
     places: dict[str, tuple[str, PlacedGpu]] = {}
     for path in runs:
         run = placed_run(path) if len(on_gpus) < _MOST_VISITS else None
