@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from oomph.cli.list_of_runs import moment
-from oomph.run.fleet.comparison import ANY, SIGNIFICANT, FaultCount, MachineComparison, MachineCount, Outlier
+from oomph.run.fleet.comparison import ANY, SIGNIFICANT, Excess, FaultCount, MachineComparison, MachineCount
 from oomph.run.fleet.fleet import Fleet
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
@@ -95,7 +95,7 @@ def _rows(sort: _Sort, machine: MachineCount) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _stands_out(sort: _Sort, outlier: Outlier, comparison: MachineComparison) -> str:
+def _stands_out(sort: _Sort, outlier: Excess, comparison: MachineComparison) -> str:
     count = outlier.worst
     fault = _ANY_IN_SENTENCE if count.fault == ANY else count.fault
     text = (
@@ -153,7 +153,7 @@ def _count(count: FaultCount) -> dict[str, Any]:
     return {"runs": count.runs, "attempts": count.attempts, **last}
 
 
-def _outlier(outlier: Outlier) -> dict[str, Any]:
+def _outlier(outlier: Excess) -> dict[str, Any]:
     return {
         "fault": outlier.worst.fault,
         "faulty_runs": outlier.worst.runs,

@@ -55,12 +55,11 @@ class MachineCount(NamedTuple):
     """The faults, with `ANY` among them if there were several kinds of it anywhere."""
 
 
-class Outlier(NamedTuple):
-    """A machine that had a fault in more of its runs than chance explains."""
+class Excess(NamedTuple):
+    """The fault of a machine that chance explains least, against all other machines."""
 
     machine: str
     worst: FaultCount
-    """The fault, or `ANY`, for which this is least likely to be chance."""
     runs: int
     elsewhere_faulty: int
     elsewhere_runs: int
@@ -74,11 +73,11 @@ class MachineComparison(NamedTuple):
     """The machines of one sort, those with faults first, and those that stand out."""
 
     machines: tuple[MachineCount, ...]
-    outliers: tuple[Outlier, ...]
+    outliers: tuple[Excess, ...]
     comparisons: int
     """The number of comparisons that the chances are corrected for: machines times kinds of fault."""
     least_chance: float
-    """The chance of the most unequal count, corrected in the same way."""
+    """The least chance of any machine, corrected in the same way."""
 
 
 def host_visits(run: PlacedRun) -> Iterator[MachineVisit]:
@@ -159,16 +158,16 @@ def _count(kind: str, visits: Iterable[MachineVisit]) -> FaultCount | None:
     return FaultCount(kind, len(had), sum(attempts for (attempts, _), _ in had), last, run)
 
 
-def _least_likely(machine: MachineCount, faulty: Mapping[str, int], runs: int, comparisons: int) -> Outlier:
+def _least_likely(machine: MachineCount, faulty: Mapping[str, int], runs: int, comparisons: int) -> Excess:
     """Return the fault on a machine that chance explains least."""
     chances = {each.fault: chance(each.runs, machine.runs, faulty[each.fault], runs) for each in machine.faults}
-    count = min(machine.faults, key=lambda each: (chances[each.fault], each.fault != ANY))
+    count = min(machine.faults, key=lambda each: (chances[each.fault], each.fault == ANY))
     corrected = min(1.0, comparisons * chances[count.fault])
     elsewhere = faulty[count.fault] - count.runs, runs - machine.runs
-    return Outlier(machine.machine, count, machine.runs, *elsewhere, corrected, own_scripts=False)
+    return Excess(machine.machine, count, machine.runs, *elsewhere, corrected, own_scripts=False)
 
 
-def _are_own(outlier: Outlier, visits: Iterable[MachineVisit], where: Mapping[str, set[str]]) -> bool:
+def _are_own(outlier: Excess, visits: Iterable[MachineVisit], where: Mapping[str, set[str]]) -> bool:
     """True if no script that had the fault on this machine has run on another one, given where each script ran."""
     return all(len(where[visit.script]) == 1 for visit in visits if outlier.worst.fault in visit.faults)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from oomph.explain.catalogue.fault import Fault
 from oomph.explain.reading.kernel_log import BROKEN, known_bus, xids
 from oomph.journal.event import Event
 from oomph.journal.events import AttemptStarted, Diagnosed, FindingMade, GradientsDiffer, KernelLogRead
-from oomph.journal.journal import facts, last
+from oomph.journal.journal import facts, last, pairs
 from oomph.journal.journal_reader import JournalReader
 from oomph.monitor.sample import title_of_gpu
 from oomph.process.command import Command
@@ -22,10 +22,10 @@ from oomph.run.policy.examination import HARDWARE_FAULT
 from oomph.run.report.found import NOTICE
 
 _KINDS = (AttemptStarted, Diagnosed, FindingMade, KernelLogRead)
-_OF_A_GPU = ("gpu", "hardware")
-"""The domains of the faults that a GPU may have caused."""
-_MOST_ATTEMPTS, _MOST_GPUS, _LONGEST = 1000, 64, 253
-"""The most attempts of a run and GPUs of an attempt to keep, and of characters in a name: journals may be planted."""
+_MOST_ATTEMPTS, _MOST_GPUS, _MOST_LINES, _LONGEST = 1000, 64, 100, 253
+"""The most attempts of a run, GPUs and kernel messages of an attempt, and characters of a name to keep: journals may be
+planted."""
+_NONE = frozenset[str]()
 
 
 class PlacedGpu(NamedTuple):
@@ -108,40 +108,53 @@ def _gpus(recorded: Iterable[Mapping[str, Any]]) -> Iterator[PlacedGpu]:
 
 
 def _faults(path: Path, attempt: int, events: Sequence[Event], gpus: Sequence[PlacedGpu]) -> Iterator[PlacedFault]:
-    """Yield each fault of an attempt once: the diagnosed one, and those that the monitor found of the hardware."""
-    times, blamed = dict[str, float](), defaultdict[str, set[str]](set)
-    for event in events:
-        match event.fact:
-            case Diagnosed(fault=name) if name in machine_faults():
-                times[name] = event.time
-                if machine_faults()[name].domain in _OF_A_GPU:
-                    blamed[name] |= _reported(facts(events, KernelLogRead), gpus)
-                if name == HARDWARE_FAULT and not blamed[name] and len(gpus) > 1:
-                    blamed[name] |= _wrong(path, attempt, gpus)
-            case FindingMade(fault=name, severity=severity) as found if severity != NOTICE and name in machine_faults():
-                about = {gpu.uuid for gpu in gpus if title_of_gpu(gpu.number, gpu.name) == found.subject}
-                if about or machine_faults()[name].domain in _OF_A_GPU:
-                    times[name] = event.time
-                    blamed[name] |= about
-    for name, time in times.items():
-        only = {gpus[0].uuid} if len(gpus) == 1 and machine_faults()[name].domain in _OF_A_GPU else set()
-        yield PlacedFault(name, time, frozenset(blamed[name] or only))
+    """Yield each fault of an attempt once, on the only GPU if it is a GPU's and nothing says which."""
+    once: dict[str, PlacedFault] = {}
+    for fault in (*_found(events, gpus), *_diagnosed(path, attempt, events, gpus)):
+        before = once.get(fault.name, fault)
+        once[fault.name] = fault._replace(gpus=before.gpus | fault.gpus)
+    only = frozenset(gpu.uuid for gpu in gpus) if len(gpus) == 1 else _NONE
+    for fault in once.values():
+        yield fault._replace(gpus=only) if not fault.gpus and _is_of_a_gpu(fault.name) else fault
 
 
-def _reported(logs: Iterable[KernelLogRead], gpus: Sequence[PlacedGpu]) -> set[str]:
+def _found(events: Iterable[Event], gpus: Iterable[PlacedGpu]) -> Iterator[PlacedFault]:
+    """Yield what the monitor found of GPUs and their driver. It merely warns of other faults."""
+    titles = {title_of_gpu(gpu.number, gpu.name): frozenset((gpu.uuid,)) for gpu in gpus}
+    for event, found in pairs(events, FindingMade):
+        if found.severity != NOTICE and found.fault in machine_faults():
+            about = titles.get(found.subject, _NONE)
+            if about or _is_of_a_gpu(found.fault):
+                yield PlacedFault(found.fault, event.time, about)
+
+
+def _diagnosed(path: Path, attempt: int, events: Sequence[Event], gpus: Sequence[PlacedGpu]) -> Iterator[PlacedFault]:
+    """Yield the fault that ended the attempt, if it may be the machine's."""
+    for event, diagnosed in pairs(events, Diagnosed)[-1:]:
+        name, about = diagnosed.fault, _NONE
+        if name in machine_faults():
+            if _is_of_a_gpu(name):
+                about = _reported(last(events, KernelLogRead), gpus)
+            if name == HARDWARE_FAULT and not about and len(gpus) > 1:
+                about = _wrong(path, attempt, gpus)
+            yield PlacedFault(name, event.time, about)
+
+
+def _is_of_a_gpu(fault: str) -> bool:
+    return machine_faults()[fault].domain in ("gpu", "hardware")
+
+
+def _reported(log: KernelLogRead | None, gpus: Iterable[PlacedGpu]) -> frozenset[str]:
     """Return the GPUs that the kernel log reports: those that are broken or, if none is, all with an Xid."""
     uuids = {gpu.bus: gpu.uuid for gpu in gpus if gpu.bus}
-    found = [(known_bus(bus, uuids), code) for log in logs for bus, code, _ in xids(log.lines)]
+    lines = () if log is None else log.lines[:_MOST_LINES]
+    found = [(known_bus(bus, uuids), code) for bus, code, _ in xids(lines)]
     broken = {bus for bus, code in found if code in BROKEN}
-    return _named(broken or {bus for bus, _ in found}, uuids)
+    return frozenset(uuids[bus] for bus in broken or {bus for bus, _ in found} if bus is not None)
 
 
-def _named(buses: Collection[str | None], uuids: Mapping[str, str]) -> set[str]:
-    return {uuids[bus] for bus in buses if bus is not None}
-
-
-def _wrong(path: Path, attempt: int, gpus: Sequence[PlacedGpu]) -> set[str]:
+def _wrong(path: Path, attempt: int, gpus: Sequence[PlacedGpu]) -> frozenset[str]:
     """Return the GPUs that computed wrong gradients, according to the events of the script."""
     found = facts(JournalReader(path, attempt, kinds=(GradientsDiffer,)).read(), GradientsDiffer)
     devices = {f"GPU:{place}": gpu.uuid for place, gpu in enumerate(gpus)}
-    return {devices[name] for each in found if (name := each.device.partition(" ")[0]) in devices}
+    return frozenset(devices[name] for each in found if (name := each.device.partition(" ")[0]) in devices)
