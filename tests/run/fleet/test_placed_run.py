@@ -14,7 +14,15 @@ ILLEGAL = Diagnosed(fault="illegal-memory-access", code="GPU301")
 
 
 def xid(code: int, bus: str) -> KernelLogRead:
-    return KernelLogRead(lines=[f"NVRM: Xid (PCI:{bus}): {code}, pid=7, name=python, it failed"])
+    return KernelLogRead(lines=[line(code, bus)])
+
+
+def line(code: int, bus: str) -> str:
+    return f"NVRM: Xid (PCI:{bus}): {code}, pid=7, name=python, it failed"
+
+
+BROKEN_AND_STOPPED = KernelLogRead(lines=[line(79, "0000:12:00"), line(45, "0000:11:00")])
+"""One GPU has fallen off the bus, whereupon the driver stops what runs on another."""
 
 
 def finding(fault: str, subject: str, severity: str = "critical") -> FindingMade:
@@ -48,7 +56,7 @@ def test_every_page_about_hardware_is_of_the_machine():
         (1, [HARDWARE], [("hardware-fault", ["GPU-node-1-0"])]),
         (4, [HARDWARE], [("hardware-fault", [])]),
         (4, [HARDWARE, xid(79, "0000:12:00")], [("hardware-fault", ["GPU-node-1-2"])]),
-        (4, [xid(79, "0000:12:00"), xid(45, "0000:11:00"), HARDWARE], [("hardware-fault", ["GPU-node-1-2"])]),
+        (4, [BROKEN_AND_STOPPED, HARDWARE], [("hardware-fault", ["GPU-node-1-2"])]),
         (4, [ILLEGAL, xid(31, "0000:13:00")], [("illegal-memory-access", ["GPU-node-1-3"])]),
         (4, [HARDWARE, xid(79, "0000:99:00")], [("hardware-fault", [])]),
         (1, [Diagnosed(fault="killed")], [("killed", [])]),
