@@ -210,6 +210,7 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
         follows_any=tables.get("follows_any", False),
         passes=tables.get("passes", False),
         looks_back=tables.get("looks_back", False),
+        machine=tables.get("machine", False),
     )
 
 

@@ -184,6 +184,8 @@ class Fault(NamedTuple):
     """True if the program survives the fault, so that any later error has a different cause."""
     looks_back: bool = False
     """True if the fault causes those in `leads_to` even when it appears after them, as in a system log."""
+    machine: bool = False
+    """True if the machine that it occurs on may be the cause, so that it counts when machines are compared."""
 
     def __repr__(self) -> str:
         return f"Fault({self.code} {self.name})"
