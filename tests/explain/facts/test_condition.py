@@ -8,12 +8,12 @@ from oomph.explain.facts.condition import condition
 from oomph.explain.facts.fact import (
     FailedAlready,
     FileHead,
-    Gpu,
+    LoggedGpu,
     InPhase,
     InstalledBy,
     LibraryVersion,
     LogFacts,
-    Node,
+    FailedNode,
     ShapePair,
 )
 from oomph.explain.facts.version_range import VersionRange
@@ -23,10 +23,10 @@ _STATED = LogFacts(
         LibraryVersion("keras", VersionRange(since=(3,)), 1),
         LibraryVersion("python", VersionRange((3, 9), (3, 9)), 2),
     ),
-    gpus=(Gpu("Tesla T4", (7, 5), 3),),
+    gpus=(LoggedGpu("Tesla T4", (7, 5), 3),),
     installed_by=(InstalledBy("conda", 4),),
     phase=InPhase("load", 5),
-    node=Node("Adam/mul", "weight slot", 6),
+    node=FailedNode("Adam/mul", "weight slot", 6),
     shapes=(ShapePair((None, 8, 8, 1), (None, 8, 8, 3), 7),),
     file_heads=(FileHead("webp", 8),),
     failed=(FailedAlready("modprobe", 9),),

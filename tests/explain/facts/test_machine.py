@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.explain.facts.fact import FailedStep, PackageManager
-from oomph.explain.facts.machine import Machine
+from oomph.explain.facts.machine import MachineReader
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from oomph.explain.facts.machine import Machine
     ],
 )
 def test_package_manager(line: str, manager: PackageManager) -> None:
-    machine = Machine()
+    machine = MachineReader()
     machine.see("Epoch 1/3", 1)
     machine.see(line, 2)
     assert [(each.manager, each.line) for each in machine.managers] == [(manager, 2)]
@@ -34,13 +34,13 @@ def test_package_manager(line: str, manager: PackageManager) -> None:
     ],
 )
 def test_step_that_did_not_help(line: str, step: FailedStep) -> None:
-    machine = Machine()
+    machine = MachineReader()
     machine.see(line, 1)
     assert [each.step for each in machine.failed] == [step]
 
 
 @pytest.mark.parametrize("line", ["batch size 16", "batch_size=128", "sudo modprobe nvidia"])
 def test_nothing_failed(line: str) -> None:
-    machine = Machine()
+    machine = MachineReader()
     machine.see(line, 1)
     assert not machine.failed

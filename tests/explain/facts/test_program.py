@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from oomph.explain.facts.fact import NodeKind, ProgramPhase
-from oomph.explain.facts.program import Program
+from oomph.explain.facts.program import ProgramReader
 
 _LIB = "/e/lib/python3.11/site-packages/keras/src"
 _HEAD = "Traceback (most recent call last):"
 
 
-def _read(*lines: str) -> Program:
-    program = Program()
+def _read(*lines: str) -> ProgramReader:
+    program = ProgramReader()
     for number, line in enumerate(lines, 1):
         program.see(line, number)
     return program

@@ -1,4 +1,4 @@
-"""Versions are read from what logs print, and from paths that only some versions have."""
+"""VersionReader are read from what logs print, and from paths that only some versions have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from oomph.explain.facts.fact import Library
 from oomph.explain.facts.version_range import VersionRange
-from oomph.explain.facts.versions import Versions
+from oomph.explain.facts.versions import VersionReader
 
 _ABSEIL = "I0000 00:00:1734567890.123456    1234 gpu_device.cc:2022] Created device"
 _DEVICE = (
@@ -15,8 +15,8 @@ _DEVICE = (
 )
 
 
-def _read(*lines: str) -> Versions:
-    versions = Versions()
+def _read(*lines: str) -> VersionReader:
+    versions = VersionReader()
     for number, line in enumerate(lines, 1):
         versions.see(line, number)
     return versions

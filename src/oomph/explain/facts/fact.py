@@ -30,7 +30,7 @@ class LibraryVersion:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class LoggedGpu:
     """A GPU that TensorFlow created a device for."""
 
     name: str
@@ -68,7 +68,7 @@ class InPhase:
 
 
 @dataclass(frozen=True)
-class Node:
+class FailedNode:
     """The graph node in which the last error was raised."""
 
     name: str
@@ -115,7 +115,7 @@ class FailedAlready:
     line: int | None
 
 
-LogFact = LibraryVersion | Gpu | InstalledBy | InPhase | Node | ShapePair | FileHead | FailedAlready
+LogFact = LibraryVersion | LoggedGpu | InstalledBy | InPhase | FailedNode | ShapePair | FileHead | FailedAlready
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,14 @@ class LogFacts:
     """All facts of a log."""
 
     versions: Sequence[LibraryVersion] = ()
-    gpus: Sequence[Gpu] = ()
+    gpus: Sequence[LoggedGpu] = ()
     installed_by: Sequence[InstalledBy] = ()
     phase: InPhase | None = None
     own_place: CodePlace | None = None
     """The innermost frame in the user's own code."""
     library_place: CodePlace | None = None
     """The innermost frame in an installed package."""
-    node: Node | None = None
+    node: FailedNode | None = None
     shapes: Sequence[ShapePair] = ()
     file_heads: Sequence[FileHead] = ()
     failed: Sequence[FailedAlready] = ()

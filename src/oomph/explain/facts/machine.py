@@ -65,7 +65,7 @@ _FAILURES = (
 )
 
 
-class Machine:
+class MachineReader:
     """Reads the lines of a log in order, and keeps the first that states each fact."""
 
     def __init__(self) -> None:

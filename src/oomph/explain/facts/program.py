@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from oomph.explain.evidence.tracebacks import begins_traceback, frame_on, is_in_library
-from oomph.explain.facts.fact import CodePlace, InPhase, Node, NodeKind, ProgramPhase
+from oomph.explain.facts.fact import CodePlace, InPhase, FailedNode, NodeKind, ProgramPhase
 from oomph.files.patterns import lazy_pattern
 
 # Functions of Keras and TensorFlow, and the phase that calling them begins. A later frame is nearer to the error.
@@ -77,14 +77,14 @@ _NODE = lazy_pattern(
 )
 
 
-class Program:
+class ProgramReader:
     """Reads the lines of a log in order, and follows its last traceback."""
 
     def __init__(self) -> None:
         self.phase: InPhase | None = None
         self.own_place: CodePlace | None = None
         self.library_place: CodePlace | None = None
-        self.node: Node | None = None
+        self.node: FailedNode | None = None
         self._is_own_frame = False
 
     def see(self, text: str, line: int | None) -> None:
@@ -120,7 +120,7 @@ class Program:
         found = _NODE.search(text)
         if found is not None:
             name = found["name"] or found["at"] or found["plain"]
-            self.node = Node(name, _kind_of(name), line)
+            self.node = FailedNode(name, _kind_of(name), line)
 
 
 def _kind_of(node: str) -> NodeKind | None:

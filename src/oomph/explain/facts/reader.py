@@ -7,12 +7,14 @@ from collections import deque
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.facts import machine, versions
 from oomph.explain.facts.fact import FileHead, LogFacts, ShapePair
-from oomph.explain.facts.machine import Machine
-from oomph.explain.facts.program import Program
+from oomph.explain.facts.machine import MachineReader
+from oomph.explain.facts.program import ProgramReader
 from oomph.explain.facts.values import file_head_in, shapes_in
-from oomph.explain.facts.versions import Versions
+from oomph.explain.facts.versions import VersionReader
 
 WORDS = versions.WORDS | machine.WORDS
+_LONGEST = 1000
+"""The number of characters of a line to read. What follows in a longer one is data."""
 _MOST = 8
 """The maximum number of pairs of shapes, and of file heads, to keep: the last ones are nearest to the error."""
 
@@ -21,12 +23,13 @@ class FactReader:
     """Reads pieces of evidence in order."""
 
     def __init__(self) -> None:
-        self._versions, self._machine, self._program = Versions(), Machine(), Program()
+        self._versions, self._machine, self._program = VersionReader(), MachineReader(), ProgramReader()
         self._shapes, self._heads = deque[ShapePair](maxlen=_MOST), deque[FileHead](maxlen=_MOST)
 
     def see(self, evidence: Evidence) -> None:
         """Process the next log line, or the message of an exception."""
-        for text in evidence.text.split("\n"):
+        for line in evidence.text.split("\n"):
+            text = line[:_LONGEST]
             self._versions.see(text, evidence.line)
             self._machine.see(text, evidence.line)
             self._program.see(text, evidence.line)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from oomph.explain.facts.fact import Gpu, Library, LibraryVersion
+from oomph.explain.facts.fact import LoggedGpu, Library, LibraryVersion
 from oomph.explain.facts.version_range import Version, VersionRange, version
 from oomph.files.patterns import lazy_pattern
 
@@ -96,13 +96,13 @@ _GPU = lazy_pattern(
 )
 
 
-class Versions:
+class VersionReader:
     """Reads the lines of a log in order, and narrows the versions that they allow."""
 
     def __init__(self) -> None:
         self._printed: dict[Library, LibraryVersion] = {}
         self._implied: dict[Library, LibraryVersion] = {}
-        self._gpus: dict[str, Gpu] = {}
+        self._gpus: dict[str, LoggedGpu] = {}
 
     def see(self, text: str, line: int | None) -> None:
         """Process the next line."""
@@ -113,7 +113,7 @@ class Versions:
         for library, versions in _implied(text):
             self._narrow(LibraryVersion(library, versions, line))
         if "compute capability" in text and (gpu := _GPU.search(text)) is not None:
-            self._gpus.setdefault(gpu["name"], Gpu(gpu["name"], version(gpu["capability"]), line))
+            self._gpus.setdefault(gpu["name"], LoggedGpu(gpu["name"], version(gpu["capability"]), line))
 
     def _narrow(self, fact: LibraryVersion) -> None:
         before = self._implied.get(fact.library)
@@ -128,7 +128,7 @@ class Versions:
         return tuple(known[library] for library in sorted(known))
 
     @property
-    def gpus(self) -> tuple[Gpu, ...]:
+    def gpus(self) -> tuple[LoggedGpu, ...]:
         """The GPUs that TensorFlow created devices for."""
         return tuple(self._gpus.values())
 
