@@ -110,7 +110,7 @@ changed: $(READY) ## resume 186 trainings after a change of arguments, environme
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write the pages of docs/reference that are made from the code
+docs: $(READY) ## write the pages of docs/reference that are made from the code and from CHANGELOG.md
 	$(BIN)/python -m oomph.explain.catalogue.docs $(REFERENCE)/faults
 	$(BIN)/python -m oomph.doctor.docs $(REFERENCE)/doctor-checks.md
 	$(BIN)/python -m oomph.monitor.docs $(REFERENCE)/monitor-findings.md
@@ -118,6 +118,8 @@ docs: $(READY) ## write the pages of docs/reference that are made from the code
 	$(BIN)/python -m oomph.watch.docs $(REFERENCE)/metrics.md
 	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/command-line.md
 	$(BIN)/python -m oomph.api.docs $(REFERENCE)/python.md
+	$(BIN)/python -m oomph.journal.docs $(REFERENCE)/journal.md
+	sed 's|](docs/|](../|g' CHANGELOG.md >$(REFERENCE)/changelog.md
 
 site: docs ## build the documentation in build/site; a broken link or anchor is an error
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
@@ -140,7 +142,7 @@ install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDER) $(NEXT) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md command-line.md doctor-checks.md metrics.md monitor-findings.md python.md)
+	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,changelog.md check-rules.md command-line.md doctor-checks.md journal.md metrics.md monitor-findings.md python.md)
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 PYTHON_IS_NEW = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
