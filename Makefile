@@ -116,7 +116,7 @@ docs: $(READY) ## write the pages of docs/reference that are made from the code 
 	$(BIN)/python -m oomph.monitor.docs $(REFERENCE)/monitor-findings.md
 	$(BIN)/python -m oomph.preflight.docs $(REFERENCE)/check-rules.md
 	$(BIN)/python -m oomph.watch.docs $(REFERENCE)/metrics.md
-	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/command-line.md
+	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/command-line.md $(REFERENCE)/configuration.md
 	$(BIN)/python -m oomph.api.docs $(REFERENCE)/python.md
 	$(BIN)/python -m oomph.journal.docs $(REFERENCE)/journal.md
 	sed 's|](docs/|](../|g' CHANGELOG.md >$(REFERENCE)/changelog.md
@@ -142,7 +142,7 @@ install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDER) $(NEXT) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,changelog.md check-rules.md command-line.md doctor-checks.md journal.md metrics.md monitor-findings.md python.md)
+	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,changelog.md check-rules.md command-line.md configuration.md doctor-checks.md journal.md metrics.md monitor-findings.md python.md)
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 PYTHON_IS_NEW = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
