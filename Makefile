@@ -25,7 +25,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden release install clean
+.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -128,6 +128,9 @@ site: docs ## build the documentation in build/site; a broken link or anchor is 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py
 	$(BIN)/python tests/watch/views.py
+
+transcript: $(READY) ## run the demo, and put what it prints into README.md (3 minutes)
+	$(BIN)/python tests/documents/transcript.py
 
 release: $(READY) ## build dist/ for a release, check it, and say what to upload; uploads nothing (3 minutes)
 	rm -rf dist

@@ -16,7 +16,7 @@ LIMIT = 240
 SURROUNDINGS = Path(__file__).with_name("surroundings.py")
 NOT_RUN = {
     "pip install": "needs the network; the packages of the development environment are the same",
-    "make demo": "tests/test_project.py, and the lane that starts from a fresh clone",
+    "make demo": "test_transcript.py runs the demo, tests/test_install_demo.py the installation",
     "python3 -m venv": "the environment of the tests stands for it",
     "kill -9": "needs a training that is running: tests/end_to_end/test_killed.py",
     "python -m pytest": "the tests run it themselves",
