@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 import pytest
-from documented import Block, blocks, commands, lines_of
+from documented import Block, blocks, commands, documents, lines_of
 
 from oomph.cli import COMMANDS, _parsed
 from oomph.cli.parser import parser_of
+from oomph.watch import docs as metrics
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,3 +81,15 @@ def test_documented_cells_compile(block: Block):
 @pytest.mark.parametrize("block", blocks("sh"), ids=lambda block: block.name)
 def test_shell_blocks_contain_commands(block: Block):
     assert lines_of(block)
+
+
+def test_documented_metrics_exist():
+    named = {name for page in documents() for name in re.findall(r"\boomph_[a-z_]+\b(?!\.)", page.read_text())}
+    assert len(named) >= 1
+    assert {name for name in named if f"`{name}" not in metrics.document()} == set()
+
+
+def test_examples_of_docstrings_are_found():
+    examples = "".join(block.text for block in blocks("python") if block.document.name == "python.md")
+    called = set(re.findall(r"oomph\.\w+\(", examples))
+    assert {"oomph.check(", "oomph.isolate(", "oomph.plan(", "oomph.steps("} <= called

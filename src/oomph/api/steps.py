@@ -13,8 +13,8 @@ def steps(dataset: Any, epochs: int | range | None = 1, *, state: Any) -> Steps:
     """Iterate over the batches of a training loop, epoch by epoch, so that `oomph run` can resume the loop.
 
         steps = oomph.steps(dataset, epochs=3, state=[model, optimizer, accuracy, history])
-        for batch in steps:
-            loss = train_step(batch)
+        for images, labels in steps:
+            loss = train_step(images, labels)
             if steps.ends_epoch:
                 history.append(float(accuracy.result()))
                 accuracy.reset_state()
