@@ -68,20 +68,16 @@ def document() -> str:
 
 def _lines() -> Iterator[str]:
     comments = _comments()
+    body = ast.parse(_SOURCE.read_text(encoding="utf-8")).body
+    nodes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+    inherited = _fields(nodes[events.AtStep.__name__], comments)
     sections = [line for line, text in comments.items() if text.startswith(_SECTION)]
-    kinds = {kind.__name__: kind for kind in (events.AtStep, *BY_NAME.values())}
-    inherited: Mapping[str, _Field] = {}
     yield _HEAD
-    for node in ast.parse(_SOURCE.read_text(encoding="utf-8")).body:
-        if not isinstance(node, ast.ClassDef) or node.name not in kinds:
-            continue
-        fields = {**inherited, **_fields(node, comments)}
-        if node.name == events.AtStep.__name__:
-            inherited = fields
-            continue
+    for kind in BY_NAME.values():  # in the order of the source
+        node = nodes[kind.__name__]
         while sections and sections[0] < node.lineno:
             yield f"## {comments[sections.pop(0)].strip('# -').capitalize()}\n"
-        yield from _event(kinds[node.name], ast.get_docstring(node) or "", fields)
+        yield from _event(kind, ast.get_docstring(node) or "", {**inherited, **_fields(node, comments)})
 
 
 def _comments() -> Mapping[int, str]:
