@@ -11,6 +11,8 @@ from documented import Block, blocks, commands, documents, lines_of
 
 from oomph.cli import COMMANDS, _parsed
 from oomph.cli.parser import parser_of
+from oomph.explain.catalogue.catalogue import PAGES, parse_page
+from oomph.explain.catalogue.fault import split
 from oomph.watch import docs as metrics
 
 if sys.version_info >= (3, 11):
@@ -66,6 +68,16 @@ def test_documented_toml_can_be_read(block: Block):
     assert tomllib.loads(block.text)
 
 
+def test_documented_signatures_are_read_as_part_of_a_page():
+    path = PAGES / "process/CRS204-fatal-signal.md"
+    front, body = split(path.read_text())
+    written = "\n".join(block.text for block in blocks("toml") if block.document.stem == "add-a-fault")
+    shared = '[shared.switch-locking-off]\ntext = "switch it off"\n'
+    fault = parse_page(f"+++\n{front}\n{written}\n{shared}+++\n{body}".encode(), path)
+    assert fault.signatures[-1].literal == "unable to lock file"
+    assert fault.signatures[-1].remedies[-1].text == "switch it off"
+
+
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.name)
 def test_documented_yaml_can_be_read(block: Block):
     yaml = pytest.importorskip("yaml")
@@ -74,6 +86,7 @@ def test_documented_yaml_can_be_read(block: Block):
 
 @pytest.mark.parametrize("block", blocks("ipython"), ids=lambda block: block.name)
 def test_documented_cells_compile(block: Block):
+    """tests/notebook runs the first of them; the other needs Colab's drive."""
     shell = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
     compile(shell.transform_cell(block.text), str(block.document), "exec")
 
