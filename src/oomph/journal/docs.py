@@ -30,6 +30,7 @@ _TYPES = {
     "bool": "true or false",
     "Sequence[int]": "list of integers",
     "Sequence[str]": "list of texts",
+    "Sequence[Mapping[str, Any]]": "list of objects",
     "Sequence[Mapping[str, str]]": "list of objects",
     "Sequence[ReasonData]": "list of reasons",
     "Mapping[str, Any]": "object",

@@ -51,6 +51,8 @@ class AttemptStarted(Fact, event="attempt-started"):
     python: str = ""  #: the Python of the script
     command: Sequence[str] = ()  #: the words of the command line
     newest_checkpoint: int | None = None  #: the number of the newest checkpoint, or 0
+    host: str = ""  #: the name of the machine
+    gpus: Sequence[Mapping[str, Any]] = ()  #: what the script may use, in CUDA's order: index, UUID, name, bus address
 
 
 class AttemptEnded(Fact, event="attempt-ended"):

@@ -30,6 +30,7 @@ from oomph.journal.events import (
 from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, Journal, facts, last, read_journal, refuse_later
 from oomph.monitor.board import BOARD, BoardReader
+from oomph.process import process_identity
 from oomph.protocol import creations
 from oomph.protocol.handover import Guarding
 from oomph.protocol.progress import Progress, read_progress
@@ -37,7 +38,7 @@ from oomph.run.hang.limits import Hang
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import Action, Ending, Ledger, Restart, is_crash
 from oomph.run.policy.examination import Named
-from oomph.run.policy.ladder import Conditions
+from oomph.run.policy.ladder import Change, Conditions
 from oomph.run.supervisor.attempt import Ended
 from oomph.run.supervisor.settings import MachineAtStart
 
@@ -78,9 +79,14 @@ class Chronicle:
         """The number of the newest checkpoint when this attempt started, or None if unknown."""
 
     def begin_attempt(
-        self, command: Sequence[str], python: str, machine: MachineAtStart, guarding: Guarding | None = None
+        self,
+        command: Sequence[str],
+        python: str,
+        machine: MachineAtStart,
+        guarding: Guarding | None = None,
+        changes: Sequence[Change] = (),
     ) -> None:
-        """Open the journal of the next attempt."""
+        """Open the journal of the next attempt, which starts with these changes."""
         self.attempt += 1
         self._forget_board()
         if self._run_dir is not None:
@@ -93,7 +99,16 @@ class Chronicle:
                 self._journal.write(MachineSeen(snapshot=machine.snapshot, repairs=machine.changes))
         found = self._checkpoints()
         self._newest_checkpoint = 0 if found is None else newest_number(found)
-        self.write(AttemptStarted(python=python, command=list(command), newest_checkpoint=self._newest_checkpoint))
+        excluded = [change.value for change in changes if change.name == "exclude-gpu"]
+        self.write(
+            AttemptStarted(
+                python=python,
+                command=list(command),
+                newest_checkpoint=self._newest_checkpoint,
+                host=process_identity.host(),
+                gpus=[gpu for gpu in machine.gpus if gpu["uuid"] not in excluded],
+            )
+        )
 
     def write(self, fact: Fact) -> None:
         """Append an event to the supervisor's journal."""
