@@ -15,12 +15,12 @@ MB = 1 << 20
 @pytest.mark.parametrize(
     ("last", "named"),
     [
-        ([10, 20, 30], True),
-        ([0, 0, 30], False),
-        ([10, 20], False),
-        ([10, 20, 20], False),
-        ([30, 20, 30], False),
-        ([10, 11, 12], False),
+        ([10, 20, 30, 40, 50, 60, 70, 80], True),
+        ([0, 0, 0, 0, 0, 0, 0, 80], False),
+        ([10, 20, 30, 40, 50, 60, 70], False),
+        ([10, 20, 30, 40, 50, 60, 70, 70], False),
+        ([10, 20, 30, 20, 50, 60, 70, 80], False),
+        ([10, 11, 12, 13, 14, 15, 16, 17], False),
     ],
 )
 def test_only_growth_at_every_checkpoint_is_reported(last, named):
@@ -28,18 +28,18 @@ def test_only_growth_at_every_checkpoint_is_reported(last, named):
     assert (found is not None) == named
     if found is not None:
         assert (found.fault, found.subject, found.severity) == ("memory-leak", "checkpoints", "notice")
-        assert found.message == "each is 10 MiB larger than the one before: kept now contains 30 MiB"
+        assert found.message == "each is 10 MiB larger than the one before: kept now contains 80 MiB"
 
 
 def test_fastest_growing_object_is_reported():
-    found = growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in (1, 2, 3)])
+    found = growth([{"first": n * 9 * MB, "second": n * 10 * MB} for n in range(1, 9)])
     assert found is not None
     assert "second now contains" in found.message
 
 
 def test_growth_is_judged_only_by_the_latest_checkpoints():
-    growing = Growing()
-    assert [bool(growing.noted({"kept": size * MB})) for size in (10, 20, 20, 30, 40, 50)] == [False] * 4 + [True] * 2
+    growing, sizes = Growing(), [10, 20, 20, *range(30, 120, 10)]
+    assert [bool(growing.noted({"kept": size * MB})) for size in sizes] == [False] * 9 + [True] * 3
 
 
 def test_item_sizes_are_added_to_the_object_that_holds_them():

@@ -271,9 +271,10 @@ def _writer(
     return write
 
 
-_LEAST_BYTES = 8 << 20
-_IN_A_ROW = 3
-"""The number of successively larger checkpoints that count as growth; a buffer being filled stops growing sooner."""
+_LEAST_BYTES = 64 << 20
+_IN_A_ROW = 8
+"""The number of successively larger checkpoints that count as growth. Most buffers are full by then: with three, each
+of three healthy scripts with a buffer was told that it grows (measured)."""
 
 Sizes = Mapping[str, int]
 """Maps the name of each object that owns data in a checkpoint to the size, in bytes, of that data."""
