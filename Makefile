@@ -25,7 +25,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden release install clean
+.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -110,14 +110,16 @@ changed: $(READY) ## resume 186 trainings after a change of arguments, environme
 mutations: $(READY) ## put mistakes into src one at a time, and see whether the nearest tests notice (16 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(READY) ## write the pages of docs/reference that are made from the code
+docs: $(READY) ## write the pages of docs/reference that are made from the code and from CHANGELOG.md
 	$(BIN)/python -m oomph.explain.catalogue.docs $(REFERENCE)/faults
 	$(BIN)/python -m oomph.doctor.docs $(REFERENCE)/doctor-checks.md
 	$(BIN)/python -m oomph.monitor.docs $(REFERENCE)/monitor-findings.md
 	$(BIN)/python -m oomph.preflight.docs $(REFERENCE)/check-rules.md
 	$(BIN)/python -m oomph.watch.docs $(REFERENCE)/metrics.md
-	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/command-line.md
+	$(BIN)/python -m oomph.cli.docs $(REFERENCE)/command-line.md $(REFERENCE)/configuration.md
 	$(BIN)/python -m oomph.api.docs $(REFERENCE)/python.md
+	$(BIN)/python -m oomph.journal.docs $(REFERENCE)/journal.md
+	sed 's|](docs/|](../|g' CHANGELOG.md >$(REFERENCE)/changelog.md
 
 site: docs ## build the documentation in build/site; a broken link or anchor is an error
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
@@ -126,6 +128,9 @@ site: docs ## build the documentation in build/site; a broken link or anchor is 
 golden: $(READY) ## rewrite tests/terminal/golden and tests/watch/golden, which show what oomph prints; read the difference
 	$(BIN)/python tests/terminal/captures.py
 	$(BIN)/python tests/watch/views.py
+
+transcript: $(READY) ## run the demo, and put what it prints into README.md (3 minutes)
+	$(BIN)/python tests/documents/transcript.py
 
 release: $(READY) ## build dist/ for a release, check it, and say what to upload; uploads nothing (3 minutes)
 	rm -rf dist
@@ -140,7 +145,7 @@ install: $(READY) ## install oomph and what the other targets need in .venv
 
 clean: ## remove everything that make, the tests and the tools have written
 	rm -rf $(VENV) $(OLDER) $(NEXT) build dist tests/rig/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,check-rules.md command-line.md doctor-checks.md metrics.md monitor-findings.md python.md)
+	rm -rf $(REFERENCE)/faults $(addprefix $(REFERENCE)/,changelog.md check-rules.md command-line.md configuration.md doctor-checks.md journal.md metrics.md monitor-findings.md python.md)
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 PYTHON_IS_NEW = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \

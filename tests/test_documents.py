@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -44,10 +43,8 @@ CONTRIBUTORS = {
     "measurements.md",
     "add-a-fault.md",
 }
-READ_THROUGH = [
-    path for path in DOCUMENTS if path.parent != REFERENCE and path.name not in {*CONTRIBUTORS, "CHANGELOG.md"}
-]
-"""The pages for users that are read from top to bottom."""
+FOR_USERS = [path for path in DOCUMENTS if path.name not in {*CONTRIBUTORS, "CHANGELOG.md", "xid.md"}]
+"""The pages for users that people have written."""
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +52,8 @@ def reference(tmp_path_factory):
     """The folder that `make docs` wrote to, in place of docs/reference."""
     folder = tmp_path_factory.mktemp("docs") / "reference"
     folder.mkdir()
-    words = ["--no-print-directory", "--dry-run", "--assume-old=.venv/ready", "docs", f"REFERENCE={folder}"]
-    listed = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
-    commands = [shlex.split(line) for line in listed.stdout.splitlines() if " -m oomph." in line]
-    assert len(commands) >= len(BUILT)
-    for _, *words in commands:
-        subprocess.run([sys.executable, *words], cwd=ROOT, check=True, timeout=60)
+    words = ["--no-print-directory", "--assume-old=.venv/ready", f"BIN={Path(sys.executable).parent}"]
+    subprocess.run(["make", *words, "docs", f"REFERENCE={folder}"], cwd=ROOT, check=True, timeout=120)
     return folder
 
 
@@ -157,8 +150,8 @@ def test_page_of_the_site_links_only_to_pages_of_the_site(document):
     assert [link for link in targets if not (document.parent / link).resolve().is_relative_to(ROOT / "docs")] == []
 
 
-@pytest.mark.parametrize("document", READ_THROUGH, ids=lambda path: str(path.relative_to(ROOT)))
-def test_page_that_is_read_through_has_at_most_1500_words(document):
+@pytest.mark.parametrize("document", FOR_USERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_page_for_users_has_at_most_1500_words(document):
     assert len(read(document).split()) <= 1500
 
 

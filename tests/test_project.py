@@ -335,19 +335,3 @@ def test_interfering_variables_are_removed_from_the_demo_runs_environment():
     assert free["HOME"] == "/h"
     assert not {"TF_CPU_BFC_MEM_LIMIT_IN_MB", "TF_DETERMINISTIC_OPS", "OOMPH_HANDOVER", "OOMPH_NOTIFY"} & free.keys()
     assert scenario.environment(inherited, 28)["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "28"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_entire_demo_succeeds(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "oomph", "demo", "--json", "--keep", str(tmp_path / "kept")],
-        capture_output=True,
-        text=True,
-        timeout=580,
-    )
-    document = json.loads(done.stdout)
-    assert [claim for claim in document["claims"] if not claim["held"]] == []
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "kept" / "oomph-run" / "summary.json").is_file()
-    assert json.loads((tmp_path / "kept" / "claims.json").read_text())["schema"] == 1

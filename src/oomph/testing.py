@@ -3,7 +3,7 @@
 An `Injector` is called wherever a fault can occur, in the process that trains. Standard library only.
 
     with oomph.testing.injecting(oomph.testing.OutOfMemory(samples=16)):
-        guarded_step(batch)  # the full batch really fails, and is trained in micro-batches of at most 16
+        train_step(images, labels)  # the full batch really fails, and is trained in micro-batches of at most 16
 """
 
 from __future__ import annotations

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from oomph.api import docs
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"^```(?P<language>.*)\n(?P<text>(?:.*\n)*?)```$", re.MULTILINE)
@@ -35,13 +38,22 @@ def documents() -> list[Path]:
 
 
 def blocks(*languages: str) -> list[Block]:
-    """Return the fenced blocks in these languages, or all of them."""
-    found = (
+    """Return the fenced blocks in these languages, or all of them, and the examples in docstrings of public names."""
+    fenced = [
         Block(document, number, fence["language"], fence["text"])
         for document in documents()
         for number, fence in enumerate(_FENCE.finditer(document.read_text()), 1)
-    )
-    return [block for block in found if not languages or block.language in languages]
+    ]
+    return [block for block in [*fenced, *_examples()] if not languages or block.language in languages]
+
+
+def _examples() -> Iterator[Block]:
+    """Yield the examples in docstrings, which come before the first section about arguments or results."""
+    entries = re.split(r"^##.*$", docs.document(), flags=re.MULTILINE)
+    texts = [entry.partition("\n**")[0] for entry in entries]
+    examples = [match[0] for text in texts for match in re.finditer(r"(?<=\n\n)(?:    .*\n|\n(?=    ))+", text)]
+    for number, example in enumerate(examples, 1):
+        yield Block(ROOT / "docs/reference/python.md", number, "python", textwrap.dedent(example))
 
 
 def lines_of(block: Block) -> list[str]:

@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 import oomph
+import oomph.testing
 
 assert_allclose = np.testing.assert_allclose
 keras.utils.set_random_seed(0)
@@ -38,10 +39,15 @@ def train_step(some_images, some_labels):
     return loss
 
 
-def train():
-    """Train another small network for a few guarded steps, and return its weights."""
+config = {"steps": 6}
+
+
+def train(config=config):
+    """Train another small network for a few guarded steps, and return its weights. It runs in another process, too."""
     small = small_model()
     sgd = keras.optimizers.SGD(0.1)
+    loss_of = keras.losses.SparseCategoricalCrossentropy()
+    dataset = tf.data.Dataset.from_tensor_slices((images, labels)).batch(32)
 
     @oomph.guard(batched=("x", "y"))
     @tf.function
@@ -51,7 +57,6 @@ def train():
         sgd.apply(tape.gradient(loss, small.trainable_variables), small.trainable_variables)
         return loss
 
-    for _ in range(3):
-        for x, y in dataset:
-            step(x, y)
+    for x, y in dataset.repeat().take(config["steps"]):
+        step(x, y)
     return np.concatenate([weights.ravel() for weights in small.get_weights()])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 
 import pytest
-from documented import Block, blocks, commands, lines_of
+from documented import Block, blocks, commands, documents, lines_of
 
 from oomph.cli import COMMANDS, _parsed
 from oomph.cli.parser import parser_of
+from oomph.explain.catalogue.catalogue import PAGES, parse_page
+from oomph.explain.catalogue.fault import split
+from oomph.watch import docs as metrics
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -64,6 +68,16 @@ def test_documented_toml_can_be_read(block: Block):
     assert tomllib.loads(block.text)
 
 
+def test_documented_signatures_are_read_as_part_of_a_page():
+    path = PAGES / "process/CRS204-fatal-signal.md"
+    front, body = split(path.read_text())
+    written = "\n".join(block.text for block in blocks("toml") if block.document.stem == "add-a-fault")
+    shared = '[shared.switch-locking-off]\ntext = "switch it off"\n'
+    fault = parse_page(f"+++\n{front}\n{written}\n{shared}+++\n{body}".encode(), path)
+    assert fault.signatures[-1].literal == "unable to lock file"
+    assert fault.signatures[-1].remedies[-1].text == "switch it off"
+
+
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.name)
 def test_documented_yaml_can_be_read(block: Block):
     yaml = pytest.importorskip("yaml")
@@ -72,6 +86,7 @@ def test_documented_yaml_can_be_read(block: Block):
 
 @pytest.mark.parametrize("block", blocks("ipython"), ids=lambda block: block.name)
 def test_documented_cells_compile(block: Block):
+    """tests/notebook runs the first of them; the other needs Colab's drive."""
     shell = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager()
     compile(shell.transform_cell(block.text), str(block.document), "exec")
 
@@ -79,3 +94,15 @@ def test_documented_cells_compile(block: Block):
 @pytest.mark.parametrize("block", blocks("sh"), ids=lambda block: block.name)
 def test_shell_blocks_contain_commands(block: Block):
     assert lines_of(block)
+
+
+def test_documented_metrics_exist():
+    named = {name for page in documents() for name in re.findall(r"\boomph_[a-z_]+\b(?!\.)", page.read_text())}
+    assert len(named) >= 1
+    assert {name for name in named if f"`{name}" not in metrics.document()} == set()
+
+
+def test_examples_of_docstrings_are_found():
+    examples = "".join(block.text for block in blocks("python") if block.document.name == "python.md")
+    called = set(re.findall(r"oomph\.\w+\(", examples))
+    assert {"oomph.check(", "oomph.isolate(", "oomph.plan(", "oomph.steps("} <= called

@@ -15,16 +15,24 @@ from documented import ROOT, Block, blocks, lines_of
 LIMIT = 240
 SURROUNDINGS = Path(__file__).with_name("surroundings.py")
 NOT_RUN = {
-    "pip install": "needs the network; the packages of the development environment are the same",
-    "make demo": "tests/test_project.py, and the lane that starts from a fresh clone",
+    "pip install": "needs the network; tests/package installs the wheel with what is there",
+    "make demo": "test_transcript.py runs the demo, tests/test_install_demo.py the installation",
     "python3 -m venv": "the environment of the tests stands for it",
-    "kill -9": "needs a training that is running: tests/end_to_end/test_killed.py",
+    "source .venv/bin/activate": "likewise",
+    "kill -9": "needs a training that is running: test_tutorial.py",
     "python -m pytest": "the tests run it themselves",
-    "oomph watch": "ends when somebody presses q: tests/watch",
+    "oomph watch --serve": "serves until Ctrl-C: tests/watch",
     "oomph rehearse train.py": "takes minutes: tests/end_to_end/test_rehearsed.py; ci.md has two faults",
-    "oomph kernel install": "installs outside of the folder: tests/notebook",
 }
 """The beginnings of commands that are not run here, and why."""
+INSTEAD = {
+    "/shared/runs/net-7": "net-7",  # the folder above it has to exist
+    "=60 oomph": "=600 oomph",  # what this train.py needs
+    " RUN ": " .oomph/runs/20261121-082338-digits ",
+    "https://hooks.example.org": "http://127.0.0.1:9",  # where nobody listens
+    "oomph kernel install": "HOME=$PWD oomph kernel install --user",  # not into the environment of the tests
+}
+"""What stands for the names that the documents invent."""
 FAILS = {"python examples/digits.py": 1}
 """Commands that are meant to fail, as they do in the text, with their exit code."""
 SCRIPT = """
@@ -45,9 +53,10 @@ LOG = "tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when 
 pytestmark = pytest.mark.slow
 
 
-def is_run(block: Block) -> bool:
-    """True unless another test runs the block; test_articles.py runs the page about the articles."""
-    return block.document.stem != "articles" and not any(line.startswith(tuple(NOT_RUN)) for line in lines_of(block))
+def run_here(block: Block) -> list[str]:
+    """Return the commands of a block, without those of NOT_RUN. test_articles.py runs the page about the articles."""
+    here = [line for line in lines_of(block) if not line.startswith(tuple(NOT_RUN))]
+    return [] if block.document.stem == "articles" else here
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +76,10 @@ def folder(tmp_path_factory, surroundings) -> Path:
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None, "source": "x = 1"}
     book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (folder / "train.ipynb").write_text(json.dumps(book))
-    tell = folder / "tell-me.sh"
-    tell.write_text("#!/bin/sh\n")
-    tell.chmod(0o755)
+    (folder / "bin").mkdir()
+    for program in ("tell-me.sh", "bin/notify-send"):
+        (folder / program).write_text("#!/bin/sh\n")
+        (folder / program).chmod(0o755)
     shutil.copytree(ROOT / "examples", folder / "examples")
     run = folder / ".oomph/runs/20261121-082338-digits"
     words = ["oomph", "run", f"--run-dir={run}", "train.py"]
@@ -80,21 +90,23 @@ def folder(tmp_path_factory, surroundings) -> Path:
 
 def made_runnable(line: str) -> str:
     """Put this folder's names in place of those that the documents invent."""
-    run = ".oomph/runs/20261121-082338-digits"
-    replaced = line.replace("/shared/runs/net-7", "net-7").replace("=60 oomph", "=600 oomph")
-    if "hooks.example.org" in line or "notify-send" in line:
-        return "true"  # an address and a program of the reader's
-    return replaced.replace(" RUN ", f" {run} ")
+    for invented, here in INSTEAD.items():
+        line = line.replace(invented, here)
+    return line
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("sh") if is_run(block)], ids=lambda block: block.name)
+def test_every_reason_for_not_running_a_command_is_needed():
+    written = [line for block in blocks("sh") for line in lines_of(block)]
+    assert [start for start in NOT_RUN if not any(line.startswith(start) for line in written)] == []
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("sh") if run_here(block)], ids=lambda block: block.name)
 def test_documented_commands_run(block: Block, folder, surroundings, tmp_path):
     here = tmp_path / "here"
     shutil.copytree(folder, here, symlinks=True)
-    shell = "\n".join(f"{made_runnable(line)} || exit $?" for line in lines_of(block))
-    done = subprocess.run(
-        ["bash", "-c", shell], cwd=here, env=surroundings, timeout=LIMIT, capture_output=True, text=True
-    )
+    shell = "\n".join(f"{made_runnable(line)} || exit $?" for line in run_here(block))
+    environ = surroundings | {"PATH": f"{here / 'bin'}:{surroundings['PATH']}"}
+    done = subprocess.run(["bash", "-c", shell], cwd=here, env=environ, timeout=LIMIT, capture_output=True, text=True)
     expected = next((code for line, code in FAILS.items() if line in block.text), 0)
     assert done.returncode == expected, f"{shell}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}"
 

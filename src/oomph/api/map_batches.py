@@ -34,12 +34,10 @@ def map_batches(fn: Callable[[Any], _Result], dataset: Any, batch_size: Supports
 
     Args:
         fn: a function that is called with a batch, which has the structure of the elements, as tensors on the host. It
-            may return anything, and must accept 1 to `batch_size` samples. It must not have any effects (such as
-            changing weights or writing files) before a point where it might run out of memory, since it is then called
-            again for the same samples.
-        dataset: a tf.data.Dataset of single elements; an array or tensor, or a tuple or dict of them with the same
-            first dimension; or a list, generator or other iterable of elements. It is read once, `batch_size` samples
-            at a time.
+            may return anything, and must accept 1 to `batch_size` samples. If it runs out of memory, it is called again
+            for the same samples, so it must not have had any effects by then, such as changing weights.
+        dataset: a tf.data.Dataset, list, generator or other iterable of single elements; or an array or tensor, or a
+            tuple or dict of them with the same first dimension. It is read once, `batch_size` samples at a time.
         batch_size: the maximum number of samples per call.
 
     Raises:

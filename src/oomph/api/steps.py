@@ -13,8 +13,8 @@ def steps(dataset: Any, epochs: int | range | None = 1, *, state: Any) -> Steps:
     """Iterate over the batches of a training loop, epoch by epoch, so that `oomph run` can resume the loop.
 
         steps = oomph.steps(dataset, epochs=3, state=[model, optimizer, accuracy, history])
-        for batch in steps:
-            loss = train_step(batch)
+        for images, labels in steps:
+            loss = train_step(images, labels)
             if steps.ends_epoch:
                 history.append(float(accuracy.result()))
                 accuracy.reset_state()
@@ -26,11 +26,11 @@ def steps(dataset: Any, epochs: int | range | None = 1, *, state: Any) -> Steps:
     with the original one.
 
     Args:
-        dataset: a `tf.data.Dataset`, a PyDataset, a list or another iterable; a function without arguments that returns
-            an iterable and is called for each epoch; or an iterator or generator, which provides a single epoch.
+        dataset: a `tf.data.Dataset`, a PyDataset, a list or another iterable; or a function that returns an iterable,
+            and is called for each epoch. An iterator or generator provides a single epoch.
         epochs: the number of passes over the data; a range of values for `epoch`; or None to run until a `break`.
-        state: everything that the loop changes and that matters after a restart, as a list or a dict with names:
-            models, optimizers, metrics, variables, random generators, dicts, lists, arrays, and your own objects.
+        state: everything that the loop changes and that matters after a restart, as a list or a dict with names. It may
+            be models, optimizers, metrics, variables, random generators, dicts, lists, arrays, and your own objects.
             Objects with `get_state()` and `set_state(state)`, or `state_dict()` and `load_state_dict(state)`, are saved
             with these methods. Values that the loop reassigns, such as numbers, must be kept inside one of these.
 

@@ -1,4 +1,7 @@
-"""Generates the reference of the command line: `python -m oomph.cli.docs docs/reference/command-line.md`."""
+"""Generates the reference of the command line and of the configuration.
+
+`python -m oomph.cli.docs docs/reference/command-line.md docs/reference/configuration.md` writes both pages.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,7 @@ that name |
 | nothing | the newest run here; `explain` prefers what is piped to it, `watch` the runs in progress, `run --resume` \
 takes the newest unfinished run of the same script, and `runs prune` needs a rule or a name |
 """
-_SET_ONCE = f"""
-## Set once
+_SET_ONCE = f"""# Configuration
 
 What you always want need not be typed each time. The command line has precedence over the environment, and the \
 environment over the file. oomph says in one line what it has found.
@@ -66,10 +68,15 @@ no report, and neither plan nor check.
 
 [`OOMPH_XLA_PYTHON`](../how-to/plan.md) names the Python that has JAX. The other variables that begin with `OOMPH_` \
 are how oomph's processes reach one another: leave them alone.
+"""
+_SETUP = """
+## Set once
+
+What you always want can be [set in the environment or in a file](configuration.md).
 
 ## Completion
 
-```
+```sh
 eval "$(oomph completion bash)"       # in ~/.bashrc
 eval "$(oomph completion zsh)"        # in ~/.zshrc, after compinit
 oomph completion fish > ~/.config/fish/completions/oomph.fish
@@ -80,22 +87,24 @@ so completing starts no Python; print it again after an upgrade.
 """
 
 
-def document() -> str:
-    """Return the text of the reference, generated from the parsers and the table of presets."""
-    return "\n".join(_lines())
+def command_line() -> str:
+    """Return the text of the reference of the command line, generated from the parsers."""
+    return "\n".join(_command_line())
 
 
-def _lines() -> Iterator[str]:
+def configuration() -> str:
+    """Return the text of the reference of the configuration, generated from the table of presets."""
+    rows = ["| option | variable | key in the file | verbs |", "| --- | --- | --- | --- |"]
+    return "\n".join([_SET_ONCE, *rows, *map(_row_of_preset, PRESETS), _AFTER_PRESETS])
+
+
+def _command_line() -> Iterator[str]:
     yield "# The command line\n"
     yield "Generated from the parsers by `python -m oomph.cli.docs`. `oomph VERB --help` shows the same, with \
 examples."
     yield "Every verb also has `--help` and `--color auto|always|never`."
     yield _FORMS.rstrip()
-    yield _SET_ONCE
-    yield "| option | variable | key in the file | verbs |"
-    yield "| --- | --- | --- | --- |"
-    yield from map(_row_of_preset, PRESETS)
-    yield _AFTER_PRESETS.rstrip()
+    yield _SETUP.rstrip()
     for verb, (module, summary) in COMMANDS.items():
         yield f"\n## oomph {verb}\n"
         yield f"{summary[0].upper()}{summary[1:]}.\n"
@@ -128,4 +137,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(document(), encoding="utf-8")
+    for path, text in zip(sys.argv[1:], (command_line(), configuration()), strict=True):
+        Path(path).write_text(text, encoding="utf-8")

@@ -7,13 +7,13 @@ import pytest
 from oomph.explain.facts.condition import condition
 from oomph.explain.facts.fact import (
     FailedAlready,
+    FailedNode,
     FileHead,
-    LoggedGpu,
     InPhase,
     InstalledBy,
     LibraryVersion,
     LogFacts,
-    FailedNode,
+    LoggedGpu,
     ShapePair,
 )
 from oomph.explain.facts.version_range import VersionRange

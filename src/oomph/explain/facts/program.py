@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from oomph.explain.evidence.tracebacks import begins_traceback, frame_on, is_in_library
-from oomph.explain.facts.fact import CodePlace, InPhase, FailedNode, NodeKind, ProgramPhase
+from oomph.explain.facts.fact import CodePlace, FailedNode, InPhase, NodeKind, ProgramPhase
 from oomph.files.patterns import lazy_pattern
 
 # Functions of Keras and TensorFlow, and the phase that calling them begins. A later frame is nearer to the error.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from oomph.explain.facts.fact import LoggedGpu, Library, LibraryVersion
+from oomph.explain.facts.fact import Library, LibraryVersion, LoggedGpu
 from oomph.explain.facts.version_range import Version, VersionRange, version
 from oomph.files.patterns import lazy_pattern
 

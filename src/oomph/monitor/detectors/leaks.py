@@ -49,16 +49,16 @@ _LARGE_STEPS = 1000
 def leak(window: Window) -> Iterator[Finding]:
     """A tensor leak: the memory that TensorFlow's allocator has in use at the same point in each epoch keeps growing.
 
-    The readings come from inside the training process. Four series are examined: epoch ends; epoch ends of two
-    consecutive fits; the first epoch end of each `fit`, for models that are kept from one fit to the next; and readings
-    within epochs, for epochs that take hours and leaks that take minutes. Only the latest process counts, since the
-    memory of earlier ones has been freed. Growth counts as a leak once a buffer would almost certainly be full: when it
-    has continued for 90 % of the training that was left, or has taken 80 % of the free memory (85 % within the first
-    epoch, whose end may free it). If the end of training is unknown, growth counts as a leak after 40 epochs in two
-    fits, or once it has lasted three hours and taken 20 % of the free memory. Growth from fit to fit counts as a leak
-    after 40 fits, or after ten that each leave 5 % of the smallest behind; for kept models, five that each add the same
-    amount are enough, or eight of any size. Before that, growth is reported as a notice if it would reach the limit
-    before training ends or, if the end is unknown, has continued for 50 minutes. Thresholds: measured on the
+    The readings come from inside the training process. Two series are epoch ends, of one fit and of two consecutive
+    fits. The third is the first epoch end of each `fit`, for models that are kept from one fit to the next. The last is
+    readings within epochs, for epochs that take hours and leaks that take minutes. Only the latest process counts,
+    since the memory of earlier ones has been freed. Growth counts as a leak once a buffer would almost certainly be
+    full. It must have continued for 90 % of the training that was left, or have taken 80 % of the free memory (85 %
+    within the first epoch, whose end may free it). If the end of training is unknown, it must have continued for 40
+    epochs in two fits, or have lasted three hours and taken 20 % of the free memory. Growth from fit to fit counts as a
+    leak after 40 fits, or after ten that each leave 5 % of the smallest behind. For kept models, five that each add the
+    same amount are enough, or eight of any size. Before that, growth is reported as a notice if it would reach the
+    limit before training ends or, if the end is unknown, has continued for 50 minutes. Thresholds: measured on the
     development families of benchmarks/leak_set.
     """
     if is_being_named(window):
