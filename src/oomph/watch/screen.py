@@ -201,9 +201,8 @@ _LEAST_GRID = 8
 def _titled(look: _Look, gpu: GpuView, count: int) -> tuple[list[Text], list[Strip]]:
     """Return the title and the first `count` strips of a GPU. The figures of the others are in the title."""
     strips = strips_of_gpu(gpu)
-    figures = "  ".join(strip.figure for strip in strips[count:])
     shown = [strip for strip in strips[:count] if strip.points and not gpu.problem]
-    return [title_of(gpu, figures, _processes_of(look, gpu))], shown
+    return [title_of(gpu, strips[count:], _processes_of(look, gpu))], shown
 
 
 def _charted(groups: Sequence[tuple[Sequence[Text], Sequence[Strip]]], canvas: Canvas, rank: int) -> ScreenPart:
