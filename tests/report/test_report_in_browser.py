@@ -237,6 +237,7 @@ def test_page_prints_with_pictures_in_light_colours(browser, report, tmp_path):
     opened.page.emulate_media(media="print")
     assert opened.page.locator("#chart-pool .still svg").is_visible()
     assert not opened.page.locator("#chart-pool .plot").is_visible()
+    assert opened.page.get_by_text("Drag in a chart").is_hidden()
     assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     opened.page.close()
 

@@ -280,6 +280,7 @@ def test_runs_are_compared_by_figures_and_on_one_axis(tmp_path):
     outline = Outline(comparison.as_page([read_recording(one), read_recording(two)]))
     assert "2 runs side by side" in outline.text
     assert "onetwo" in outline.text, "the heads of the table"
+    assert "found by the monitorslow-input 1×slow-input 1×" in re.sub(r"\n", "", outline.text)
     assert "train.py --epochs 3other.py --epochs 3" in outline.text
     data = json.loads(outline.scripts[0])
     assert data["elapsed"] is True
@@ -343,8 +344,8 @@ def test_bars_show_what_the_monitor_found_lead_to_it_and_explain_their_signs(pag
     legend = re.search(r'<ul class="legend">.*?</ul>', page, re.DOTALL)
     assert legend is not None
     assert Outline(legend[0]).text == (
-        "attempt that did not finishattempt that finishedstart of an attemptfault, as numbered belowchange of the micro-batch"
-        "warning of the monitor"
+        "attempt that did not finishattempt that finishedstart of an attemptfault, as numbered below"
+        "change of the micro-batchwarning of the monitor"
     )
 
 

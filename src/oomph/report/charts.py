@@ -124,8 +124,8 @@ _POOL = {
     "training.allocator_limit_bytes": "limit",
 }
 _POOL_NOTE = (
-    "TensorFlow's pool on the device. In use: by tensors at that moment. Peak: the most so far in this process, or since"
-    " the script reset it. Limit: all that the pool may hold."
+    "TensorFlow's pool on the device. In use: by tensors at that moment. Peak: the most so far in this process, or"
+    " since the script reset it. Limit: all that the pool may hold."
 )
 _HOST = {
     TOGETHER: "the script's processes",

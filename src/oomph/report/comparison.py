@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -159,6 +160,14 @@ def _mean(key: str, unit: Unit) -> Callable[[Recording], str]:
     return tell
 
 
+def _found(recording: Recording) -> str:
+    return _counted(Counter(each.fault for each in recording.story.findings))
+
+
+def _counted(names: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}×" for name, count in names.items())
+
+
 def _result(recording: Recording) -> str:
     summary = recording.summary
     return result_in_words(summary) or meaning(summary.exactness, summary.steps_repeated, summary.reasons)
@@ -172,7 +181,8 @@ _ROWS: tuple[tuple[str, Callable[[Recording], str]], ...] = (
     ("steps", lambda each: f"{each.summary.steps:,}" if each.summary.steps else ""),
     ("steps repeated", lambda each: f"{each.summary.steps_repeated:,}" if each.summary.restarts else ""),
     ("attempts", lambda each: str(each.summary.attempts)),
-    ("faults", lambda each: ", ".join(f"{name} {count}×" for name, count in each.summary.faults.items())),
+    ("faults", lambda each: _counted(each.summary.faults)),
+    ("found by the monitor", _found),
     ("micro-batch", lambda each: "" if each.summary.micro_batch is None else f"{each.summary.micro_batch:,}"),
     ("time lost", lambda each: _seconds(each.summary)),
     ("step time, mean", _mean("step_seconds", Unit.SECONDS)),

@@ -154,7 +154,8 @@ def _row(head: str, texts: Iterable[str]) -> str:
 
 def _first(texts: Iterable[str], count: int) -> list[str]:
     """Return the first of `count` texts, and how many more there are."""
-    return [*islice(texts, _MOST_IN_HEAD), *([f"… and {count - _MOST_IN_HEAD:,} more"] if count > _MOST_IN_HEAD else [])]
+    more = [f"… and {count - _MOST_IN_HEAD:,} more"] if count > _MOST_IN_HEAD else []
+    return [*islice(texts, _MOST_IN_HEAD), *more]
 
 
 def _incident_link(each: ReportedIncident) -> str:
@@ -304,7 +305,8 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
     yield _heading("incidents", "Incidents")
     first: dict[tuple[str, tuple[str, ...]], int] = {}
     for each in told[:_MOST_FAULTS]:
-        yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {fault_link(each.fault, each.page)}</h3><dl>'
+        heading = f"<h3>{each.number}. {fault_link(each.fault, each.page)}</h3>"
+        yield f'<article id="incident-{each.number}" tabindex="-1">{heading}<dl>'
         for head, group in groupby(each.rows(), key=itemgetter(0)):
             yield f"<dt>{escape(head)}</dt>" + "".join(f"<dd>{safe(text)}</dd>" for _, text in group)
         yield "</dl>"
@@ -317,7 +319,10 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
 
 def fault_link(name: str, page: Fault | None) -> str:
     """Return the name of a fault, with a link to its page if it has one."""
-    return safe(name) if page is None else f'<a href="#fault-{escape(page.code)}">{safe(name)} ({escape(page.code)})</a>'
+    if page is None:
+        return safe(name)
+    code = escape(page.code)
+    return f'<a href="#fault-{code}">{safe(name)} ({code})</a>'
 
 
 def _remedies(each: ReportedIncident, first: int) -> str:

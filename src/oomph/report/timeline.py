@@ -88,13 +88,13 @@ def keys_of(recording: Recording, line: TimeLine) -> str:
         ("restart-key", "start of an attempt", "restart" in kinds),
         ("fault-key", "fault, as numbered below", "" in kinds),
         ("split-key", "change of the micro-batch", bool(micro_batches_of(recording))),
-        *((f"finding {each}", f"{_OF_THE_MONITOR[each]} of the monitor", each in severities) for each in _OF_THE_MONITOR),
+        *((f"finding {each}", f"{name} of the monitor", each in severities) for each, name in _NAMES.items()),
     )
     items = "".join(f'<li><span class="key {key}"></span>{name}</li>' for key, name, occurs in signs if occurs)
     return f'<ul class="legend">{items}</ul>\n' if items else ""
 
 
-_OF_THE_MONITOR = {NOTICE: "notice", WARNING: "warning", CRITICAL: "critical finding"}
+_NAMES = {NOTICE: "notice", WARNING: "warning", CRITICAL: "critical finding"}
 
 
 def _at(at: float, line: TimeLine, until: float | None = None) -> str:

@@ -18,7 +18,7 @@ _BAR, _LEAST_NAME = 8, 12
 
 
 def title_of(gpu: GpuView, others: Sequence[Strip], processes: str) -> Text:
-    """Return the row above the strips of a GPU: its name and processes, and the figures of others, not shown as such."""
+    """Return the row above the strips of a GPU: its name and processes, and the figures of `others`."""
     title = Text.assemble((f"GPU {gpu.label}", "bold"), f"  {shown_line(gpu.name)}")
     if gpu.problem:
         return title.append(f"  {shown_line(gpu.problem)}", style=BAD)

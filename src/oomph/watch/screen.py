@@ -126,7 +126,7 @@ def _most_detailed(look: _Look, room: int) -> list[ScreenPart]:
 
 def _parts(look: _Look, detail: _Detail, alerts: _Told, past: _Told) -> list[Callable[[int], ScreenPart]]:
     """Return how to draw each part with strips of a given height, in the order of the screen."""
-    view, problems = look.view, [f"{source}: {why}" for source, why in look.view.problems.items()]
+    problems = [f"{source}: {why}" for source, why in look.view.problems.items()]
     return [
         lambda _: _jobs(look),
         lambda height: _run(look, detail, height),
