@@ -22,7 +22,7 @@ from oomph.demo.scenario import FLOAT32, environment, script_path
 PICTURE = Path(__file__).parents[2] / "docs" / "tutorial" / "report.png"
 KILL_AT = 150
 WIDTH = 1040
-COLOURS = 48
+COLOURS = 128
 """Enough for a page of few colours, whose letters keep their smooth edges."""
 
 

@@ -283,7 +283,7 @@ def _incidents(told: _Told, least: int, rank: int, first_is_whole: bool = False)
     count = len(told.first) + told.left
 
     def draw(rows: int) -> Sequence[Text]:
-        spare, lines = rows - count, []
+        spare, lines = rows - count, list[Text]()
         for row, message, remedy in told.first:
             forms = ([*message, *remedy], message, [row])
             chosen = next(form for form in forms if len(form) - 1 <= max(spare, 0))
