@@ -19,7 +19,7 @@ from oomph.watch.gpu_rows import as_grid, as_table, in_a_row, title_of
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.keys import ViewChoice
-from oomph.watch.layout import ScreenPart, Wish, cut_to, heights_of, part_of, rows_of_parts
+from oomph.watch.layout import ScreenPart, Wish, cut, cut_to, heights_of, part_of, rows_of_parts
 from oomph.watch.run_rows import STYLES, in_words, list_of, progress_rows
 from oomph.watch.strip_rows import Canvas, axis_row, canvas_of, rows_of
 from oomph.watch.strips import Strip, strips_of_gpu, strips_of_host, strips_of_job
@@ -272,10 +272,14 @@ class _Told(NamedTuple):
 
 
 def _told(incidents: Sequence[ShownIncident], look: _Look) -> _Told:
+    shown, left = cut(len(incidents), look.height)
+    whole = shown if not left else 1  # of more than fit, each has a row at most
     first = [
-        _Forms(_in_one_row(each, look), _message(each, look), _remedy(each, look)) for each in incidents[: look.height]
+        _Forms(row, _message(each, look), _remedy(each, look)) if place < whole else _Forms(row, [row], [])
+        for place, each in enumerate(incidents[:shown])
+        for row in (_in_one_row(each, look),)
     ]
-    return _Told(first, len(incidents) - len(first))
+    return _Told(first, left)
 
 
 def _incidents(told: _Told, least: int, rank: int, first_is_whole: bool = False) -> ScreenPart:
