@@ -25,7 +25,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden transcript release install clean
+.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,10 @@ test-all: $(READY) ## the tests, the slow ones included, with new examples of wh
 browser: $(READY) ## the report in Chromium, if there is one; the screenshots are in build/report (a minute)
 	$(BIN)/python -m pip install --quiet --editable '.[browser]'
 	$(BIN)/python -m pytest -m "browser" tests/report
+
+picture: $(READY) ## retake the picture of the report in docs/tutorial, in Chromium (two minutes)
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	$(BIN)/python tests/report/picture.py
 
 check: $(READY) ## style, types and the directions between the packages
 	$(BIN)/ruff check .

@@ -76,7 +76,7 @@ def survived(
     ])  # fmt: skip
     write(run, 2, "supervisor", [
         (101, AttemptStarted(python="/usr/bin/python3", command=("python3", "train.py"))),
-        (150, FindingMade(fault="slow-input", code="MON301", subject="training", message=f"waits for data {message}")),
+        (150, FindingMade(fault="slow-input", code="DAT610", subject="training", message=f"waits for data {message}")),
         (190, FindingOver(fault="slow-input", subject="training", seconds=40.0)),
         (300, AttemptEnded(returncode=0, seconds=199.0, steps=300, saved=300, peak_rss_bytes=2 * GIB)),
         (300, Decided(action="finish", exit_code=0, ending={"returncode": 0})),

@@ -93,7 +93,8 @@ def test_page_opens_without_an_error_a_request_or_an_obstacle_and_fits(browser, 
 
 
 def test_hovering_shows_the_values_at_that_time_in_all_charts(opened):
-    assert opened.figures("pool") == ["", "", ""]
+    assert opened.figures("pool")[1:] == ["12 GiB", "14 GiB"], "before, the last values"
+    assert "last values" in opened.page.locator("#chart-pool .legend.live").inner_text()
     opened.page.hover("#chart-pool .u-over", position={"x": 300, "y": 100})
     in_use, peak, limit = opened.figures("pool")
     assert in_use.endswith("GiB")
@@ -114,6 +115,35 @@ def test_dragging_zooms_all_charts_and_a_double_click_shows_everything(opened):
     assert set(opened.flags()) == {0}, "no fault happened in that part"
     opened.page.mouse.dblclick(box["x"] + 50, box["y"] + 50)
     assert opened.flags() == before
+
+
+def test_button_shows_everything_again_and_is_there_only_while_it_helps(opened):
+    button = opened.page.locator("#whole")
+    assert button.is_hidden()
+    opened.page.focus("#chart-loss .plot")
+    for _ in range(4):
+        opened.page.keyboard.press("+")
+    assert set(opened.flags()) == {0}
+    button.click()
+    assert set(opened.flags()) == {2}
+    assert button.is_hidden()
+
+
+def test_faults_are_numbered_as_their_incidents(opened):
+    for dots in (".timeline .fault", "#chart-loss .flag"):
+        assert opened.page.locator(dots).all_inner_texts() == ["1", "2"]
+    assert opened.page.locator("#incident-2 h3").inner_text().startswith("2. killed")
+
+
+def test_curve_stands_out_while_its_name_is_pointed_at(opened):
+    def ink() -> str:
+        return str(opened.page.evaluate("document.querySelector('#chart-pool canvas').toDataURL()"))
+
+    before = ink()
+    opened.page.locator("#chart-pool .legend.live button").first.hover()
+    opened.page.wait_for_function(
+        "before => document.querySelector('#chart-pool canvas').toDataURL() !== before", arg=before
+    )
 
 
 def places(opened: Opened) -> tuple[list[float], list[float]]:
@@ -184,6 +214,7 @@ def test_curve_is_switched_off_and_on_by_its_button(opened):
         "before => document.querySelector('#chart-pool canvas').toDataURL() !== before", arg=before
     )
     button.click()
+    opened.page.mouse.move(0, 0)
     assert button.get_attribute("aria-pressed") == "true"
     opened.page.wait_for_function(
         "before => document.querySelector('#chart-pool canvas').toDataURL() === before", arg=before
@@ -206,6 +237,7 @@ def test_page_prints_with_pictures_in_light_colours(browser, report, tmp_path):
     opened.page.emulate_media(media="print")
     assert opened.page.locator("#chart-pool .still svg").is_visible()
     assert not opened.page.locator("#chart-pool .plot").is_visible()
+    assert opened.page.get_by_text("Drag in a chart").is_hidden()
     assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     opened.page.close()
 

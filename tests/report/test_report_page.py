@@ -18,6 +18,7 @@ from oomph.journal.events import (
     CheckpointSkipped,
     Decided,
     Diagnosed,
+    FindingMade,
     FitFinished,
     FitStarted,
     Resumed,
@@ -88,6 +89,41 @@ def test_page_tells_the_outcome_the_label_the_cost_and_what_was_saved(page):
     assert "100 steps did not have to be trained again after a restart" in text
 
 
+def section(page: str, name: str) -> str:
+    """Return a section of the page."""
+    found = re.search(f'<section id="{name}".*?</section>', page, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def test_head_leads_to_whatever_happened_or_was_found_and_to_the_parts_of_the_page(page):
+    head = Outline(section(page, "head"))
+    assert "what was foundslow-input, training: waits for data" in head.text
+    assert "Incidents (2)" in head.text
+    assert "Findings (1)" in head.text
+    assert head.links == [
+        "#attempts", "#time", "#incidents", "#findings", "#environment", "#faults", "#incident-1", "#incident-2",
+        "#finding-1",
+    ]  # fmt: skip
+
+
+def test_head_tells_what_happened_before_what_to_do_next_time(page):
+    text = Outline(section(page, "head")).text
+    assert text.index("what happened") < text.index("what it cost") < text.index("The next run can start with")
+
+
+def test_head_names_a_few_incidents_and_findings_and_counts_the_others(tmp_path):
+    run = create(tmp_path / "run", attempts=1)
+    write(run, 1, "supervisor", [
+        (0, AttemptStarted()),
+        *((at, FindingMade(fault="memory-leak", code="OOM104", subject=f"GPU {at}", message="it grows"))
+          for at in range(1, 13)),
+    ])  # fmt: skip
+    head = Outline(section(page_of(run), "head"))
+    assert [link for link in head.links if "finding-" in link] == [f"#finding-{number}" for number in range(1, 6)]
+    assert "… and 7 more" in head.text
+
+
 def test_page_tells_each_incident_with_cause_evidence_decision_and_time(page):
     found = re.findall(r'<article id="incident-\d+".*?</article>', page, re.DOTALL)
     oom, killed = (Outline(each).text for each in found)
@@ -106,7 +142,8 @@ def test_page_lists_attempts_findings_and_environment(page):
     assert "1 min 40 s, from the beginning, 120 steps done, 100 saved, was killed by SIGKILL" in text
     assert "from step 100, 300 steps done, 300 saved, finished" in text
     assert "Micro-batches of 1,024 from" in text
-    assert "slow-input (MON301), warning" in text
+    assert "slow-input (DAT610), warning" in text
+    assert '<a href="#fault-DAT610">' in section(page, "findings")
     assert "oomph run train.py --epochs 3" in text
     assert "0: NVIDIA GeForce RTX 4090, 1: NVIDIA GeForce RTX 4090" in text
 
@@ -138,7 +175,7 @@ def test_charts_have_a_picture_a_table_and_the_same_data_for_the_script(page):
     assert [f"chart-{each['key']}" for each in data["charts"]] == charts
     assert len(data["times"]) == 300
     assert all(len(curve["values"]) == 300 for chart in data["charts"] for curve in chart["curves"])
-    assert [each["kind"] for each in data["marks"]] == ["restart", "", ""]
+    assert [(each["kind"], each["label"]) for each in data["marks"]] == [("restart", ""), ("", "1"), ("", "2")]
     assert [(each["begin"] - BEGIN, each["end"] - BEGIN) for each in data["spans"]] == [(150.0, 190.0)]
 
 
@@ -243,6 +280,7 @@ def test_runs_are_compared_by_figures_and_on_one_axis(tmp_path):
     outline = Outline(comparison.as_page([read_recording(one), read_recording(two)]))
     assert "2 runs side by side" in outline.text
     assert "onetwo" in outline.text, "the heads of the table"
+    assert "found by the monitorslow-input 1×slow-input 1×" in re.sub(r"\n", "", outline.text)
     assert "train.py --epochs 3other.py --epochs 3" in outline.text
     data = json.loads(outline.scripts[0])
     assert data["elapsed"] is True
@@ -305,7 +343,24 @@ def test_bars_show_what_the_monitor_found_lead_to_it_and_explain_their_signs(pag
     assert (float(found[1]) - BEGIN, float(found[2]) - BEGIN, found[3]) == (150.0, 190.0, "finding-1")
     legend = re.search(r'<ul class="legend">.*?</ul>', page, re.DOTALL)
     assert legend is not None
-    assert Outline(legend[0]).text == "faultstart of an attemptfound by the monitorchange of the micro-batch"
+    assert Outline(legend[0]).text == (
+        "attempt that did not finishattempt that finishedstart of an attemptfault, as numbered below"
+        "change of the micro-batchwarning of the monitor"
+    )
+
+
+def test_each_kind_of_finding_has_a_row_with_its_name(tmp_path):
+    run = survived(tmp_path / "run")
+    write(run, 3, "supervisor", [
+        (200, FindingMade(fault="memory-leak", subject="GPU 0", message="it grows", severity="notice")),
+        (210, FindingMade(fault="memory-leak", subject="GPU 1", message="it grows", severity="notice")),
+    ])  # fmt: skip
+    tracks = re.findall(r'<div class="track findings">(.*?)</div>', page_of(run))
+    assert [Outline(each).text for each in tracks] == ["slow-input", "memory-leakmemory-leak"]
+
+
+def test_commands_are_not_broken_within_a_word(page):
+    assert "<code><span>oomph</span> <span>run</span> <span>--micro-batch=1024</span>" in page
 
 
 def test_result_with_nan_is_not_shown_as_a_good_one(tmp_path):

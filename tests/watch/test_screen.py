@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,6 +155,26 @@ def test_the_chosen_run_is_visible_in_a_list_that_is_cut():
     shown = plain(view, replace(PLAIN, run="11"))
     assert "▸12 number11" in shown
     assert "… 10 more" in shown
+
+
+def test_a_single_run_has_no_number_and_tells_its_position_once():
+    shown = plain(views.VIEWS["incidents"])
+    assert "\ntrain.py --epochs 10  running  attempt 2  warning" in shown
+    assert shown.count("step 120/469") == 1
+
+
+def test_loss_is_the_end_of_its_curve():
+    job = replace(views.JOB, loss=9.0)
+    for height in (24, 12):
+        shown = plain(views.view_of(views.NOW, views.samples(views.gpu(0, 1.0)), [job]), height=height)
+        assert re.search(r"loss +0\.2874\b", shown), "and not Keras's mean over the epoch"
+
+
+def test_figures_of_a_gpu_have_the_colour_of_their_level_also_in_its_title():
+    hot = (views.gpu(index, values={**views.gpu(index).values, "temperature_celsius": 89.0}) for index in range(8))
+    lines = lines_of(views.view_of(views.NOW, views.samples(*hot), [views.JOB]), PLAIN, 120, 40)
+    (title,) = (line for line in lines if line.plain.startswith("GPU 2 "))
+    assert "yellow" in {span.style for span in title.spans if title.plain[span.start : span.end] == "89 °C"}
 
 
 @pytest.mark.parametrize("name", ["eight-gpus", "incidents", "three-runs", "lost-gpu"])

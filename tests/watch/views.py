@@ -77,7 +77,7 @@ JOB = Job(
     process={"resident_bytes": 3.1 * GIB, "cpu_cores": 2.3},
     history={
         "samples_per_second": curve(9_000, 20_813),
-        "loss": curve(0.1, 0.3),
+        "loss": curve(0.1, 0.2874),
         "input_wait_ratio": curve(0.0, 0.07),
         "pool": curve(20 * GIB, 41.2 * GIB),
         "resident_bytes": curve(2.9 * GIB, 3.1 * GIB),

@@ -13,7 +13,7 @@ from oomph.terminal.message import shown
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a19; --soft: #5f5e58; --page: #fcfcfb; --card: #f3f2ee; --grid: #e3e2dc;
-  --s0: #2a78d6; --s1: #b4580a; --s2: #2b8344; --s3: #8a3fb8; --s4: #0b7f8a; --s5: #b03a6f; --s6: #6b6f00;
+  --s0: #2470cc; --s1: #b4580a; --s2: #2b8344; --s3: #8a3fb8; --s4: #0b7f8a; --s5: #b03a6f; --s6: #6b6f00;
   --s7: #5a6772; --bad: #b3261e; --warn: #8f5a00; --good: #1e7a3c; --link: #1a62b8; }
 @media (prefers-color-scheme: dark) { :root { --ink: #f2f1ec; --soft: #b3b1a7; --page: #1a1a19; --card: #262624;
   --grid: #3a3935; --s0: #6aa9f4; --s1: #f0a35e; --s2: #6cc784; --s3: #cf9bf0; --s4: #5cc8d2; --s5: #f08fb8;
@@ -39,7 +39,7 @@ code { font-family: ui-monospace, monospace; font-size: .93em; }
 .mark { stroke: var(--bad); stroke-width: 1.5; } .mark.restart { stroke: var(--soft); stroke-dasharray: 3 3; }
 .s0 { stroke: var(--s0); } .s1 { stroke: var(--s1); } .s2 { stroke: var(--s2); } .s3 { stroke: var(--s3); }
 .s4 { stroke: var(--s4); } .s5 { stroke: var(--s5); } .s6 { stroke: var(--s6); } .s7 { stroke: var(--s7); }
-.span { fill: var(--warn); opacity: .16; } .span.critical { fill: var(--bad); }
+.span { fill: var(--warn); opacity: .16; } .span.critical { fill: var(--bad); } .span.notice { fill: var(--soft); }
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 SAME_ORIGIN = "; connect-src 'self'"

@@ -61,6 +61,8 @@ class Marking:
     """"" for a fault, "restart" for the start of an attempt."""
     colour: int | None = None
     """The number of the curve in whose colour it is drawn, or None for that of its kind."""
+    label: str = ""
+    """What stands in its dot: the number of the incident."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,8 @@ _POOL = {
     "training.allocator_limit_bytes": "limit",
 }
 _POOL_NOTE = (
-    "What its tensors hold of its pool on the device, which also has room that TensorFlow keeps for later. The peak is"
-    " that of the process, or of the fit if the script resets it."
+    "TensorFlow's pool on the device. In use: by tensors at that moment. Peak: the most so far in this process, or"
+    " since the script reset it. Limit: all that the pool may hold."
 )
 _HOST = {
     TOGETHER: "the script's processes",
@@ -211,7 +213,14 @@ def as_data(charts: Sequence[Chart], times: Sequence[float], line: TimeLine) -> 
         "begin": line.begin,
         "end": line.end,
         "marks": [
-            {"at": each.at, "title": each.title, "to": each.anchor, "kind": each.kind, "colour": each.colour}
+            {
+                "at": each.at,
+                "title": each.title,
+                "to": each.anchor,
+                "kind": each.kind,
+                "colour": each.colour,
+                "label": each.label,
+            }
             for each in line.markings
         ],
         "spans": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -105,7 +106,8 @@ def _markings(runs: Sequence[_Run]) -> Iterator[Marking]:
         for each in run.incidents[:_MOST_INCIDENTS]:
             if run.recording.begin <= each.time <= run.recording.end:
                 title = f"{run.name}: {each.fault}: {each.decision}"
-                yield Marking(each.time - run.recording.begin, title, run.anchor(each), colour=run.number - 1)
+                after, place = each.time - run.recording.begin, run.anchor(each)
+                yield Marking(after, title, place, colour=run.number - 1, label=str(each.number))
 
 
 def _body(runs: Sequence[_Run], drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:
@@ -115,12 +117,12 @@ def _body(runs: Sequence[_Run], drawn: Sequence[Chart], times: Sequence[float], 
     if drawn:
         yield "<h2>Over time</h2>\n"
         marked = " A line in the colour of its run marks an incident, and its dot leads there." if line.markings else ""
-        yield f'<p class="soft">Times count from the beginning of each run.{marked}</p>\n{HOW_TO_ZOOM}'
+        yield f'<p class="soft">Times count from the beginning of each run.{marked} {HOW_TO_ZOOM}</p>\n'
         yield from figures(drawn, times, line)
     if any(run.incidents for run in runs):
         yield "<h2>Incidents</h2>\n"
         yield from (part for run in runs for part in _incidents(run))
-        yield from fault_pages([each for run in runs for each in run.incidents])
+        yield from fault_pages(each.page for run in runs for each in run.incidents)
 
 
 def _incidents(run: _Run) -> Iterator[str]:
@@ -133,7 +135,7 @@ def _incidents(run: _Run) -> Iterator[str]:
         after = as_duration(max(each.time - run.recording.begin, 0.0))
         cost = f"; cost: {each.cost}" if each.cost else ""
         said = f"after {after}, attempt {each.attempt}: {each.decision}{cost}"
-        yield f'<li id="{run.anchor(each)}">{fault_link(each)}, {safe(said)}</li>\n'
+        yield f'<li id="{run.anchor(each)}">{fault_link(each.fault, each.page)}, {safe(said)}</li>\n'
     yield "</ol>\n"
     left = len(run.incidents) - _MOST_INCIDENTS
     more = f"… and {left:,} more. All" if left > 0 else "All"
@@ -158,6 +160,14 @@ def _mean(key: str, unit: Unit) -> Callable[[Recording], str]:
     return tell
 
 
+def _found(recording: Recording) -> str:
+    return _counted(Counter(each.fault for each in recording.story.findings))
+
+
+def _counted(names: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}×" for name, count in names.items())
+
+
 def _result(recording: Recording) -> str:
     summary = recording.summary
     return result_in_words(summary) or meaning(summary.exactness, summary.steps_repeated, summary.reasons)
@@ -171,7 +181,8 @@ _ROWS: tuple[tuple[str, Callable[[Recording], str]], ...] = (
     ("steps", lambda each: f"{each.summary.steps:,}" if each.summary.steps else ""),
     ("steps repeated", lambda each: f"{each.summary.steps_repeated:,}" if each.summary.restarts else ""),
     ("attempts", lambda each: str(each.summary.attempts)),
-    ("faults", lambda each: ", ".join(f"{name} {count}×" for name, count in each.summary.faults.items())),
+    ("faults", lambda each: _counted(each.summary.faults)),
+    ("found by the monitor", _found),
     ("micro-batch", lambda each: "" if each.summary.micro_batch is None else f"{each.summary.micro_batch:,}"),
     ("time lost", lambda each: _seconds(each.summary)),
     ("step time, mean", _mean("step_seconds", Unit.SECONDS)),

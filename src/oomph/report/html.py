@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from itertools import groupby
+from itertools import groupby, islice, starmap
 from operator import itemgetter
 
+from oomph.explain.catalogue.catalogue import find
+from oomph.explain.catalogue.fault import Fault
 from oomph.explain.markdown import plain
 from oomph.page.axis import in_local_time
 from oomph.page.document import SAME_ORIGIN, document, safe, table
@@ -23,6 +25,7 @@ from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.profiles import COMPILED, ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, operations_of, rows_of
 from oomph.report.recording import Recording, account_of, micro_batches_of
+from oomph.run.report.found import Found
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.story import SavingKind
@@ -33,6 +36,8 @@ from oomph.terminal.wrapping import shortened
 _CLOCK, _DATE = "%H:%M:%S", "%Y-%m-%d %H:%M:%S %z"
 _LONGEST_TITLE = 300
 """The most characters of the script and its arguments in the heading."""
+_MOST_IN_HEAD = 5
+"""The most incidents, and the most findings, to name in the head."""
 _MOST_FAULTS = 200
 """The most incidents to tell one by one."""
 
@@ -55,19 +60,35 @@ def as_page(recording: Recording, serves: bool = False) -> str:
 
 def sections(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> dict[str, str]:
     """Return the sections of the page by their names, in order. An empty section is left out."""
-    told = reported(recording)
+    told, found = reported(recording), recording.story.findings
+    pages = [*(each.page for each in told), *(find(each.fault) for each in found)]
     parts = {
-        "head": "".join(_headline(recording)),
         "attempts": "".join(_attempts(recording)),
         "time": "".join(_over_time(recording, line, drawn)),
         "charts": "".join(figures(drawn, recording.curves.times, line)),
         "profile": "".join(_profile(recording.profiles)),
         "incidents": "".join(_incidents(told)),
-        "findings": "".join(_findings(recording)),
+        "findings": "".join(_findings(found)),
         "environment": "".join(_environment(recording)),
-        "faults": "".join(fault_pages(told)),
+        "faults": "".join(fault_pages(pages)),
     }
-    return {name: content for name, content in parts.items() if content}
+    parts = {name: content for name, content in parts.items() if content}
+    titles = _CONTENTS | {"incidents": f"Incidents ({len(told)})", "findings": f"Findings ({len(found)})"}
+    links = [f'<a href="#{name}">{titles[name]}</a>' for name in parts if name in titles]
+    head = f'<nav aria-label="Contents"><span>oomph report</span>{"".join(links)}</nav>\n'
+    return {"head": head + "".join(_headline(recording, told)), **parts}
+
+
+_CONTENTS = {
+    "attempts": "Attempts",
+    "time": "Over time",
+    "profile": "Profile",
+    "incidents": "",
+    "findings": "",
+    "environment": "Environment",
+    "faults": "About the faults",
+}
+"""The names of the sections that the head leads to, in short."""
 
 
 def _section(name: str, content: str) -> str:
@@ -105,7 +126,7 @@ def as_inline_json(data: object) -> str:
 # -- the sections -----------------------------------------------------------------------------------------------------
 
 
-def _headline(recording: Recording) -> Iterator[str]:
+def _headline(recording: Recording, told: Sequence[ReportedIncident]) -> Iterator[str]:
     story, summary = recording.story, recording.summary
     tone = "bad" if story.failed else "warn" if story.incidents else "good"
     yield f'<h1 id="head-title"><code>{safe(shortened(recording.title, _LONGEST_TITLE))}</code></h1>\n'
@@ -114,16 +135,53 @@ def _headline(recording: Recording) -> Iterator[str]:
     if result:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
         yield f'<p class="{sure if is_finite(summary) else "bad"}">{safe(result)}</p>\n'
-    yield "".join(f"<p>{safe(text)}</p>\n" for text in (story.improvement,) if text)
-    for each in story.savings:
-        yield f"<p>{safe(_SAVING[each.kind].format(time=as_duration(each.seconds)))}: "
-        yield f"<code>{safe(each.command)}</code></p>\n"
-    if summary.larger_batch is not None and summary.exit_code == 0:
-        yield f"<p>On this device, {safe(larger_batch_in_words(summary.larger_batch))}.</p>\n"
     if recording.missing:
         yield f'<p class="warn">{safe(recording.missing)}</p>\n'
-    rows = [*account_of(recording), ("when", _when(recording))]
-    yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
+    rows = [
+        *((head, [safe(text)]) for head, text in account_of(recording)),
+        ("incidents", [", ".join(each)] if (each := _first(map(_incident_link, told), len(told))) else []),
+        ("what was found", _first(starmap(_told_in_head, enumerate(story.findings, 1)), len(story.findings))),
+        ("when", [safe(_when(recording))]),
+        ("next time", [*_next_time(recording)]),
+    ]
+    yield '<dl class="account">' + "".join(_row(head, texts) for head, texts in rows if texts) + "</dl>\n"
+
+
+def _row(head: str, texts: Iterable[str]) -> str:
+    """Return a heading and its texts, which are HTML."""
+    return f"<dt>{safe(head)}</dt>" + "".join(f"<dd>{text}</dd>" for text in texts)
+
+
+def _first(texts: Iterable[str], count: int) -> list[str]:
+    """Return the first of `count` texts, and how many more there are."""
+    more = [f"… and {count - _MOST_IN_HEAD:,} more"] if count > _MOST_IN_HEAD else []
+    return [*islice(texts, _MOST_IN_HEAD), *more]
+
+
+def _incident_link(each: ReportedIncident) -> str:
+    return f'<a href="#incident-{each.number}">{each.number}. {safe(each.fault)}</a>'
+
+
+def _told_in_head(number: int, found: Found) -> str:
+    tone = _TONES.get(found.severity, "warn")
+    about = f"{found.subject}: {found.message}"
+    return f'<a class="{tone}" href="#finding-{number}">{safe(found.fault)}</a>, {safe(about)}'
+
+
+def _next_time(recording: Recording) -> Iterator[str]:
+    """Yield what can be done better, as HTML."""
+    story, summary = recording.story, recording.summary
+    if story.improvement:
+        yield safe(story.improvement)
+    for each in story.savings:
+        yield f"{safe(_SAVING[each.kind].format(time=as_duration(each.seconds)))}: {_command(each.command)}"
+    if summary.larger_batch is not None and summary.exit_code == 0:
+        yield f"On this device, {safe(larger_batch_in_words(summary.larger_batch))}."
+
+
+def _command(text: str) -> str:
+    """Return a command whose lines end between two arguments, and not at a hyphen."""
+    return f"<code>{' '.join(f'<span>{word}</span>' for word in safe(text).split(' '))}</code>"
 
 
 _SAVING: Mapping[SavingKind, str] = {
@@ -164,8 +222,8 @@ def _at(moment: float) -> str:
 def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
     """Yield what all charts share: how they are made, how they are used, and above them the attempts as bars."""
     yield _heading("time", "Over time")
-    yield f'<p class="soft">{safe(_how_drawn(recording) if drawn else _why_no_charts(recording))}</p>\n'
-    yield HOW_TO_ZOOM if drawn else ""
+    told = f"{safe(_how_drawn(recording))} {HOW_TO_ZOOM}" if drawn else safe(_why_no_charts(recording))
+    yield f'<p class="soft">{told}</p>\n'
     if recording.attempts:
         yield timeline.keys_of(recording, line)
         yield timeline.as_bars(recording, line, charts.margins_of(drawn, line))
@@ -182,8 +240,8 @@ def _how_drawn(recording: Recording) -> str:
 
 
 HOW_TO_ZOOM = (
-    '<p class="soft live">Drag to zoom, double-click to see everything. With the keyboard: arrow keys move the'
-    " cursor, + and − zoom, 0 shows everything.</p>\n"
+    '<span class="live">Drag in a chart to zoom, double-click to see everything; keys: ← and → move the cursor,'
+    ' + and − zoom, 0 shows everything. <button type="button" id="whole" hidden>Show everything</button></span>'
 )
 
 
@@ -247,7 +305,8 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
     yield _heading("incidents", "Incidents")
     first: dict[tuple[str, tuple[str, ...]], int] = {}
     for each in told[:_MOST_FAULTS]:
-        yield f'<article id="incident-{each.number}" tabindex="-1"><h3>{each.number}. {fault_link(each)}</h3><dl>'
+        heading = f"<h3>{each.number}. {fault_link(each.fault, each.page)}</h3>"
+        yield f'<article id="incident-{each.number}" tabindex="-1">{heading}<dl>'
         for head, group in groupby(each.rows(), key=itemgetter(0)):
             yield f"<dt>{escape(head)}</dt>" + "".join(f"<dd>{safe(text)}</dd>" for _, text in group)
         yield "</dl>"
@@ -258,10 +317,12 @@ def _incidents(told: Sequence[ReportedIncident]) -> Iterator[str]:
         yield f"<p>{more}: <code>oomph report --format json</code> lists all of them.</p>\n"
 
 
-def fault_link(each: ReportedIncident) -> str:
-    """Return the name of an incident's fault, with a link to its page if it has one."""
-    name = safe(each.fault)
-    return f'<a href="#fault-{escape(each.code)}">{name} ({escape(each.code)})</a>' if each.page else name
+def fault_link(name: str, page: Fault | None) -> str:
+    """Return the name of a fault, with a link to its page if it has one."""
+    if page is None:
+        return safe(name)
+    code = escape(page.code)
+    return f'<a href="#fault-{code}">{safe(name)} ({code})</a>'
 
 
 def _remedies(each: ReportedIncident, first: int) -> str:
@@ -274,15 +335,14 @@ def _remedies(each: ReportedIncident, first: int) -> str:
     return f"<p>What you can do:</p><ol>{items}</ol>"
 
 
-def _findings(recording: Recording) -> Iterator[str]:
-    if not recording.story.findings:
+def _findings(findings: Sequence[Found]) -> Iterator[str]:
+    if not findings:
         return
     yield _heading("findings", "Found by the monitor")
-    for number, found in enumerate(recording.story.findings, 1):
+    for number, found in enumerate(findings, 1):
         until = "until the end of the run" if found.end is None else f"until {_at(found.end)}"
-        named = f"{found.fault} ({found.code})" if found.code else found.fault
-        tone, heading = _TONES.get(found.severity, "warn"), safe(f"{named}, {found.severity}")
-        yield f'<article id="finding-{number}" tabindex="-1"><h3 class="{tone}">{heading}</h3>'
+        tone, named = _TONES.get(found.severity, "warn"), fault_link(found.fault, find(found.fault))
+        yield f'<article id="finding-{number}" tabindex="-1"><h3 class="{tone}">{named}, {safe(found.severity)}</h3>'
         yield f"<p>{safe(found.message)}</p>"
         yield f"<p>{safe(found.remedy)}</p>" if found.remedy else ""
         yield f'<p class="soft">{safe(found.subject)}, from {_at(found.begin)} {until}</p></article>\n'
@@ -296,14 +356,14 @@ def _environment(recording: Recording) -> Iterator[str]:
     yield table((), environment_of(recording))
 
 
-def fault_pages(told: Sequence[ReportedIncident]) -> Iterator[str]:
-    """Yield the page of each fault of these incidents once."""
-    pages = {each.code: each.page for each in told if each.page is not None}
+def fault_pages(faults: Iterable[Fault | None]) -> Iterator[str]:
+    """Yield the page of each of these faults once."""
+    pages = {each.code: each for each in faults if each is not None}
     if not pages:
         return
-    yield _heading("faults", "The faults")
+    yield _heading("faults", "About the faults")
     for code, page in pages.items():
-        title = f"{page.name} ({code}): {page.title}"
+        title = f"{page.title} ({page.name}, {code})"
         yield f'<details id="fault-{escape(code)}"><summary>{escape(title)}</summary>'
         yield f"<p>{escape(page.summary)}</p>"
         for heading, prose in page.sections.items():

@@ -52,10 +52,17 @@
     return {
       width,
       height: HEIGHT,
-      padding: [null, 34, null, null],
+      padding: [18, 34, null, null],  // the dots of the faults stand above the area
       tzDate: onClock,
       legend: { show: false },
-      cursor: { sync: { key: "run", setSeries: false }, drag: { x: true, y: false }, y: false, points: { size: 6 } },
+      focus: { alpha: 0.25 },
+      cursor: {
+        sync: { key: "run", setSeries: false },
+        drag: { x: true, y: false },
+        y: false,
+        points: { size: 6 },
+        focus: { prox: 12 },  // the curve under the cursor stands out
+      },
       scales: {
         x: { time: true, range: (u, low, high) => (low === null ? [data.begin, data.end] : [low, high]) },
         y: { range: (u, low, high) => (low === null ? [0, 1] : uPlot.rangeNum(chart.zero ? Math.min(low, 0) : low, high, 0.05, true)) },
@@ -88,7 +95,7 @@
           points: { show: data.times.length < 3 },
         })),
       ],
-      hooks: { drawClear: [shade], draw: [ruled, flagged, followed], setCursor: [shown] },
+      hooks: { drawClear: [shade], draw: [ruled, flagged, followed], setCursor: [shown], setScale: [zoomed] },
     };
   }
 
@@ -99,7 +106,7 @@
       if (right <= left) continue;
       u.ctx.save();
       u.ctx.globalAlpha = 0.14;
-      u.ctx.fillStyle = colour(each.kind === "critical" ? "--bad" : "--warn");
+      u.ctx.fillStyle = colour({ critical: "--bad", notice: "--soft" }[each.kind] ?? "--warn");
       u.ctx.fillRect(left, u.bbox.top, Math.max(right - left, 1), u.bbox.height);
       u.ctx.restore();
     }
@@ -132,7 +139,8 @@
       flag.className = "flag";
       flag.href = `#${each.to}`;
       flag.title = each.title;
-      flag.setAttribute("aria-label", each.title);
+      flag.textContent = each.label;
+      flag.setAttribute("aria-label", `${each.label}: ${each.title}`);
       flag.style.left = `${x}px`;
       flag.style.background = inColour(each);
       flag.addEventListener("mousedown", (event) => event.stopPropagation());
@@ -160,21 +168,30 @@
     document.querySelector(".timeline .clock")?.replaceChildren(...ticks);
   }
 
+  // The values under the cursor, or else the last ones.
   function shown(u) {
     const at = u.cursor.idx;
     const chart = u.own;
     if (!chart) return;
     const when = at === null || at === undefined ? null : data.times[at];
-    chart.when.textContent = when === null ? "" : onClock(when).toLocaleString("sv").slice(data.elapsed ? 11 : 0);
+    chart.when.textContent = when === null ? "last values" : onClock(when).toLocaleString("sv").slice(data.elapsed ? 11 : 0);
     chart.figures.forEach((figure, number) => {
-      const value = when === null ? null : chart.curves[number].values[at];
+      const { values } = chart.curves[number];
+      const value = when === null ? values.findLast((each) => each !== null) : values[at];
       figure.textContent = value === null || value === undefined ? "" : amount(value, chart.unit);
     });
   }
 
+  const everything = () => document.getElementById("whole");
+
+  function zoomed(u) {
+    const { min, max } = u.scales.x, button = everything();
+    if (button && min !== null) button.hidden = min <= data.begin && max >= data.end;
+  }
+
   function legend(u, chart, place) {
     const list = document.createElement("ul");
-    list.className = "legend";
+    list.className = "legend live";
     const figures = chart.curves.map((curve, number) => {
       const item = document.createElement("li");
       const button = document.createElement("button");
@@ -189,6 +206,8 @@
         button.setAttribute("aria-pressed", String(!isOn));
         u.setSeries(number + 1, { show: !isOn });
       });
+      button.addEventListener("pointerenter", () => u.setSeries(number + 1, { focus: true }));
+      button.addEventListener("pointerleave", () => u.setSeries(null, { focus: true }));
       item.append(button);
       list.append(item);
       return figure;
@@ -196,8 +215,9 @@
     const when = document.createElement("li");
     when.className = "soft";
     list.append(when);
-    place.append(list);
+    place.closest("figure").querySelector("h3").after(list);
     u.own = { ...chart, figures, when };
+    shown(u);
   }
 
   function zoom(low, high) {
@@ -251,7 +271,8 @@
     data = news.data;
     for (const [name, content] of Object.entries(news.sections)) {
       const section = document.getElementById(name);
-      if (section && name !== "charts" && section.innerHTML !== content) section.innerHTML = content;
+      if (!section) return location.reload();
+      if (name !== "charts" && section.innerHTML !== content) section.innerHTML = content;
     }
     for (const chart of data.charts) {
       const u = plots.get(chart.key);
@@ -261,12 +282,14 @@
       u.setData(columns(chart), false);
       u.setScale("x", isWhole ? { min: data.begin, max: data.end } : { min, max });
       u.redraw();
+      shown(u);
     }
     if (data.going_on) setTimeout(renew, 2000);
   }
 
   root.classList.add("scripted");
   draw();
+  document.addEventListener("click", (event) => event.target === everything() && zoom(data.begin, data.end));
   addEventListener("beforeprint", () => zoom(data.begin, data.end));  // the pictures on paper show everything
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach((u) => u.redraw()));
   if (data.going_on && location.protocol.startsWith("http")) setTimeout(renew, 2000);

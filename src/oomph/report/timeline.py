@@ -6,10 +6,12 @@ which moves whatever has `data-at`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oomph.page.document import safe
 from oomph.report.charts import Margins, Marking, TimeLine
 from oomph.report.recording import Recording, ReportedAttempt, micro_batches_of
-from oomph.run.report.found import CRITICAL
+from oomph.run.report.found import CRITICAL, NOTICE, WARNING
 from oomph.terminal.amounts import as_duration, counted
 from oomph.terminal.endings import ProcessEnd
 
@@ -24,7 +26,7 @@ def timeline_of(recording: Recording) -> TimeLine:
         for attempt in recording.attempts[1:]
     )
     faults = (
-        Marking(incident.time, f"{incident.fault}: {incident.done}", f"incident-{number}")
+        Marking(incident.time, f"{incident.fault}: {incident.done}", f"incident-{number}", label=str(number))
         for number, incident in enumerate(recording.story.incidents, 1)
         if recording.begin <= incident.time <= recording.end
     )
@@ -34,7 +36,7 @@ def timeline_of(recording: Recording) -> TimeLine:
 def as_bars(recording: Recording, line: TimeLine, margins: Margins) -> str:
     """Return the attempts as bars on one line of time, one below the other, as HTML that fits any width."""
     shown = recording.attempts[-_MOST_ROWS:]
-    rows = "".join(_row(attempt, recording, line) for attempt in shown) + _row_of_findings(line)
+    rows = "".join((*(_row(attempt, recording, line) for attempt in shown), *_rows_of_findings(line)))
     ticks = "".join(f"<span {_at(tick.value, line)}>{safe(tick.label)}</span>" for tick in line.axis.ticks)
     left, right = margins.as_shares
     return (
@@ -45,8 +47,7 @@ def as_bars(recording: Recording, line: TimeLine, margins: Margins) -> str:
 
 def _row(attempt: ReportedAttempt, recording: Recording, line: TimeLine) -> str:
     begin, end = attempt.begin, attempt.end or _end_of(attempt, recording)
-    kind = "good" if attempt.returncode == 0 else "going-on" if _is_open(attempt, recording) else "ended"
-    bar = f'<div class="attempt {kind}" {_at(begin, line, max(end, begin))}></div>'
+    bar = f'<div class="attempt {_kind_of(attempt, recording)}" {_at(begin, line, max(end, begin))}></div>'
     splits = "".join(
         f'<div class="split" {_at(at, line)} title="micro-batches of {size}"></div>'
         for at, size in micro_batches_of(recording)
@@ -54,37 +55,46 @@ def _row(attempt: ReportedAttempt, recording: Recording, line: TimeLine) -> str:
     )
     faults = "".join(
         f'<a class="fault" {_at(incident.time, line)} href="#incident-{number}"'
-        f' title="{safe(incident.fault)}" aria-label="{safe(incident.fault)}"></a>'
+        f' title="{safe(incident.fault)}" aria-label="{number}: {safe(incident.fault)}">{number}</a>'
         for number, incident in enumerate(recording.story.incidents, 1)
         if incident.attempt == attempt.number and line.begin <= incident.time <= line.end
     )
     return f'<div class="name">attempt {attempt.number}</div><div class="track">{bar}{splits}{faults}</div>'
 
 
-def _row_of_findings(line: TimeLine) -> str:
-    """Return a row with what the monitor found, which the charts show as shaded times."""
-    spans = "".join(
-        f'<a class="finding {safe(found.severity)}" {_at(found.begin, line, found.until(line.end))}'
-        f' href="#finding-{number}" title="{safe(found.fault)}" aria-label="{safe(found.fault)}"></a>'
-        for number, found in enumerate(line.findings, 1)
-        if line.begin <= found.begin <= line.end
-    )
-    return f'<div class="name">found</div><div class="track">{spans}</div>' if spans else ""
+def _rows_of_findings(line: TimeLine) -> Iterator[str]:
+    """Yield a row for each fault that the monitor found, with the times that the charts shade."""
+    bars: dict[str, list[str]] = {}
+    for number, found in enumerate(line.findings, 1):
+        if line.begin <= found.begin <= line.end:
+            side = "after" if line.axis.share(found.begin) < 0.5 else "before"  # there is room for the name
+            bars.setdefault(found.fault, []).append(
+                f'<a class="finding {safe(found.severity)}" {_at(found.begin, line, found.until(line.end))}'
+                f' href="#finding-{number}"><span class="{side}">{safe(found.fault)}</span></a>'
+            )
+    for number, row in enumerate(bars.values()):
+        yield f'<div class="name">{"" if number else "found"}</div><div class="track findings">{"".join(row)}</div>'
 
 
 def keys_of(recording: Recording, line: TimeLine) -> str:
     """Return what the signs in the bars and charts mean, of those that occur."""
+    attempts = {_kind_of(attempt, recording) for attempt in recording.attempts}
     severities = {found.severity for found in line.findings}
     kinds = {marking.kind for marking in line.markings}
-    signs = {
-        "fault-key": "fault" if "" in kinds else "",
-        "restart-key": "start of an attempt" if "restart" in kinds else "",
-        "finding-key": "found by the monitor" if severities - {CRITICAL} else "",
-        "critical-key": "found, and critical" if CRITICAL in severities else "",
-        "split-key": "change of the micro-batch" if micro_batches_of(recording) else "",
-    }
-    items = "".join(f'<li><span class="key {key}"></span>{name}</li>' for key, name in signs.items() if name)
+    signs = (
+        ("attempt", "attempt that did not finish", "ended" in attempts),
+        ("attempt good", "attempt that finished", "good" in attempts),
+        ("attempt going-on", "attempt that is going on", "going-on" in attempts),
+        ("restart-key", "start of an attempt", "restart" in kinds),
+        ("fault-key", "fault, as numbered below", "" in kinds),
+        ("split-key", "change of the micro-batch", bool(micro_batches_of(recording))),
+        *((f"finding {each}", f"{name} of the monitor", each in severities) for each, name in _NAMES.items()),
+    )
+    items = "".join(f'<li><span class="key {key}"></span>{name}</li>' for key, name, occurs in signs if occurs)
     return f'<ul class="legend">{items}</ul>\n' if items else ""
+
+
+_NAMES = {NOTICE: "notice", WARNING: "warning", CRITICAL: "critical finding"}
 
 
 def _at(at: float, line: TimeLine, until: float | None = None) -> str:
@@ -95,6 +105,10 @@ def _at(at: float, line: TimeLine, until: float | None = None) -> str:
     return (
         f'data-at="{at:.2f}" data-until="{until:.2f}" style="left:{share(at):.2%};width:{share(until) - share(at):.2%}"'
     )
+
+
+def _kind_of(attempt: ReportedAttempt, recording: Recording) -> str:
+    return "good" if attempt.returncode == 0 else "going-on" if _is_open(attempt, recording) else "ended"
 
 
 def _is_open(attempt: ReportedAttempt, recording: Recording) -> bool:

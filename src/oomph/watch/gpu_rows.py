@@ -9,7 +9,7 @@ from rich.text import Text
 from oomph.terminal.message import shown_line
 from oomph.watch.charts import axis
 from oomph.watch.strip_rows import Canvas, bar_of, curve_length, curve_of
-from oomph.watch.strips import BAD, strips_of_gpu
+from oomph.watch.strips import BAD, Strip, strips_of_gpu
 from oomph.watch.view import GpuView
 
 _INDEX, _MEMORY, _USE, _TEMP, _POWER = 4, 13, 4, 6, 5
@@ -17,12 +17,14 @@ _INDEX, _MEMORY, _USE, _TEMP, _POWER = 4, 13, 4, 6, 5
 _BAR, _LEAST_NAME = 8, 12
 
 
-def title_of(gpu: GpuView, figures: str, processes: str) -> Text:
-    """Return the row above the strips of a GPU: its name and processes, and any figures without a strip."""
+def title_of(gpu: GpuView, others: Sequence[Strip], processes: str) -> Text:
+    """Return the row above the strips of a GPU: its name and processes, and the figures of `others`."""
     title = Text.assemble((f"GPU {gpu.label}", "bold"), f"  {shown_line(gpu.name)}")
     if gpu.problem:
         return title.append(f"  {shown_line(gpu.problem)}", style=BAD)
-    return title.append(figures and f"  {figures}").append(f"  {processes}", style="dim")
+    for strip in others:
+        title.append("  ").append(strip.figure, style=strip.style)
+    return title.append(f"  {processes}", style="dim")
 
 
 def as_table(gpus: Sequence[GpuView], canvas: Canvas) -> list[Text]:

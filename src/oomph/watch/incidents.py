@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from oomph.journal.events import CheckpointFailed, Diagnosed, GaveUp, Hung, Preempted, Recovered
 from oomph.journal.journal import Event
@@ -56,24 +57,25 @@ def incident_of(finding: Finding, time: float) -> ShownIncident:
     )
 
 
-def incidents_of(events: Sequence[Event], going_on: bool = True) -> tuple[ShownIncident, ...]:
-    """Return the incidents of a run, oldest first. Once the run has ended, so have its findings."""
+def incidents_of(events: Sequence[Event], going_on: bool = True, run: str = "") -> tuple[ShownIncident, ...]:
+    """Return the incidents of a run, whose path is `run`, oldest first. Once it has ended, so have its findings."""
     over = None if going_on or not events else events[-1].time
-    told = [each for each in map(_incident, events) if each is not None]
-    told += [_found(each, over) for each in findings_of(events)]
+    newest = islice((each for event in reversed(events) if (each := _incident(event, run)) is not None), _MOST)
+    told = [*reversed([*newest])]
+    told += [_found(each, over, run) for each in findings_of(events)]
     told.sort(key=lambda each: each.time)
     over_by_now = [each for each in told if not each.is_present]
     left_out = {id(each) for each in over_by_now[:-_MOST]}
     return tuple(each for each in told if id(each) not in left_out)
 
 
-def _found(each: Found, over: float | None) -> ShownIncident:
+def _found(each: Found, over: float | None, run: str) -> ShownIncident:
     ended = over if each.end is None else each.end
     about = (each.severity, each.fault, each.subject, each.message, each.remedy)
-    return ShownIncident(each.begin, *about, finding=True, kind=each.kind, ended=ended)
+    return ShownIncident(each.begin, *about, finding=True, kind=each.kind, ended=ended, run=run)
 
 
-def _incident(event: Event) -> ShownIncident | None:
+def _incident(event: Event, run: str) -> ShownIncident | None:
     """Return the incident that an event reports, or None if there is none. Findings are collected elsewhere."""
     match event.fact:
         case Diagnosed(fault=fault):
@@ -93,4 +95,4 @@ def _incident(event: Event) -> ShownIncident | None:
         case _:
             return None
     severity, fault, message = about
-    return ShownIncident(event.time, severity, fault, f"attempt {event.attempt}", message)
+    return ShownIncident(event.time, severity, fault, f"attempt {event.attempt}", message, run=run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from oomph.journal.events import FitStarted, Recovered
@@ -48,7 +48,7 @@ def highlights_of(events: Sequence[Event], going_on: bool, run: str = "") -> Hig
         micro_batch=_micro_batch(events),
         restarts=restarts_of(events),
         stopped=bool(stopped(events)),
-        incidents=tuple(replace(each, run=run) for each in incidents_of(events, going_on)),
+        incidents=incidents_of(events, going_on, run),
     )
 
 

@@ -23,19 +23,24 @@ _WITH_BARS, _LEAST_BAR, _LONGEST_BAR = 70, 6, 24
 
 
 def list_of(jobs: Sequence[Job], chosen: int, width: int, marks: Marks) -> list[Text]:
-    """Return one row for each run: its number, command, state, position and worst current finding."""
+    """Return one row for each run: its number, command, state, position and worst current finding.
+
+    A single run needs no number, and the row below it has its position.
+    """
     commands = [shown_line(job.command) for job in jobs]
     cells = [_cells(job) for job in jobs]
     widths = [max(len(text) for text, _ in column) for column in zip(*cells, strict=True)]
-    digits = len(str(len(jobs)))
+    digits, is_alone = len(str(len(jobs))), len(jobs) == 1
+    before = 0 if is_alone else digits + 2
     for column in (_POSITION, _ATTEMPT):  # a narrow screen lacks these columns
-        if _room(width - digits, widths) < _LEAST_COMMAND:
+        if (is_alone and column == _POSITION) or _room(width - before, widths) < _LEAST_COMMAND:
             widths[column] = 0
-    longest = min(max(_room(width - digits, widths), _LEAST_COMMAND), max(map(len, commands)))
+    longest = min(max(_room(width - before, widths), _LEAST_COMMAND), max(map(len, commands)))
     rows = []
     for place, (command, row) in enumerate(zip(commands, cells, strict=True)):
-        text = Text(f"{marks.chosen if place == chosen else ' '}{place + 1:>{digits}} {command}")
-        text.truncate(2 + digits + longest, overflow="ellipsis", pad=True)
+        number = "" if is_alone else f"{marks.chosen if place == chosen else ' '}{place + 1:>{digits}} "
+        text = Text(f"{number}{command}")
+        text.truncate(before + longest, overflow="ellipsis", pad=True)
         for (cell, style), column in zip(row, widths, strict=True):
             text.append(f"  {cell:<{column}}" if column else "", style=style)
         if place == chosen:
@@ -57,7 +62,7 @@ def _cells(job: Job) -> tuple[tuple[str, str], ...]:
 
 def _room(width: int, widths: Sequence[int]) -> int:
     """Return the space for a command."""
-    return width - 2 - sum(each + 2 for each in widths if each)
+    return width - sum(each + 2 for each in widths if each)
 
 
 def _worst(job: Job) -> str:

@@ -19,7 +19,7 @@ from oomph.watch.gpu_rows import as_grid, as_table, in_a_row, title_of
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.keys import ViewChoice
-from oomph.watch.layout import ScreenPart, Wish, cut_to, heights_of, part_of, rows_of_parts
+from oomph.watch.layout import ScreenPart, Wish, cut, cut_to, heights_of, part_of, rows_of_parts
 from oomph.watch.run_rows import STYLES, in_words, list_of, progress_rows
 from oomph.watch.strip_rows import Canvas, axis_row, canvas_of, rows_of
 from oomph.watch.strips import Strip, strips_of_gpu, strips_of_host, strips_of_job
@@ -38,7 +38,7 @@ def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: Mar
         lines = [Text(f"{width}×{height} is too small:"), Text(f"{LEAST_WIDTH}×{LEAST_HEIGHT} needed"), Text("q quit")]
         return [_fitted(line, width) for line in lines[:height]]
     room = height - 2
-    rows = rows_of_parts(_most_detailed(_Look(view, choice, width, marks), room), room)
+    rows = rows_of_parts(_most_detailed(_Look(view, choice, width, height, marks), room), room)
     rows += [Text()] * (room - len(rows))
     return [_fitted(line, width) for line in [_header(view, choice, width), *rows, _footer(view, choice)]]
 
@@ -49,6 +49,7 @@ class _Look(NamedTuple):
     view: View
     choice: ViewChoice
     width: int
+    height: int
     marks: Marks
 
     @property
@@ -110,29 +111,30 @@ _WHOLE = 1000
 
 def _most_detailed(look: _Look, room: int) -> list[ScreenPart]:
     """Return the parts in the most detail that fits, with curves that are as high as the rows that are left allow."""
+    alerts, past = _told(look.view.alerts, look), _told(look.view.past, look)
     for detail in _DETAILS:
-        parts = [draw(1) for draw in _parts(look, detail)]
+        parts = [draw(1) for draw in _parts(look, detail, alerts, past)]
         if sum(part.wish.least for part in parts) + (_REMEDY if detail.run and look.view.alerts else 0) <= room:
             break
     spare = room + 1 - sum(part.wish.rows + bool(part.wish.rows) for part in parts)
     heights = heights_of(spare, [part.strips for part in parts])
     return [
         draw(height) if height > 1 else part
-        for draw, height, part in zip(_parts(look, detail), heights, parts, strict=True)
+        for draw, height, part in zip(_parts(look, detail, alerts, past), heights, parts, strict=True)
     ]
 
 
-def _parts(look: _Look, detail: _Detail) -> list[Callable[[int], ScreenPart]]:
+def _parts(look: _Look, detail: _Detail, alerts: _Told, past: _Told) -> list[Callable[[int], ScreenPart]]:
     """Return how to draw each part with strips of a given height, in the order of the screen."""
-    view, problems = look.view, [f"{source}: {why}" for source, why in look.view.problems.items()]
+    problems = [f"{source}: {why}" for source, why in look.view.problems.items()]
     return [
         lambda _: _jobs(look),
         lambda height: _run(look, detail, height),
         lambda height: _host(look, detail, height),
         lambda height: _gpus(look, detail, height),
         lambda _: part_of(_processes(look) if not detail.gpu else (), 5, _Rank.PROCESSES),
-        lambda _: _incidents(look, view.alerts, 5, _Rank.ALERTS, detail.whole),
-        lambda _: _incidents(look, view.past, 2, _Rank.PAST),
+        lambda _: _incidents(alerts, 5, _Rank.ALERTS, detail.whole),
+        lambda _: _incidents(past, 2, _Rank.PAST),
         lambda _: part_of([Text(shown_line(each), style="yellow") for each in problems], 1, _Rank.ALERTS),
     ]
 
@@ -199,9 +201,8 @@ _LEAST_GRID = 8
 def _titled(look: _Look, gpu: GpuView, count: int) -> tuple[list[Text], list[Strip]]:
     """Return the title and the first `count` strips of a GPU. The figures of the others are in the title."""
     strips = strips_of_gpu(gpu)
-    figures = "  ".join(strip.figure for strip in strips[count:])
     shown = [strip for strip in strips[:count] if strip.points and not gpu.problem]
-    return [title_of(gpu, figures, _processes_of(look, gpu))], shown
+    return [title_of(gpu, strips[count:], _processes_of(look, gpu))], shown
 
 
 def _charted(groups: Sequence[tuple[Sequence[Text], Sequence[Strip]]], canvas: Canvas, rank: int) -> ScreenPart:
@@ -253,24 +254,50 @@ def _footer(view: View, choice: ViewChoice) -> Text:
     return Text(f"q quit  p {'resume' if choice.paused else 'pause'}  s sort: {choice.order}{select}", style="dim")
 
 
-def _incidents(
-    look: _Look, incidents: Sequence[ShownIncident], least: int, rank: int, first_is_whole: bool = False
-) -> ScreenPart:
+class _Forms(NamedTuple):
+    """How an incident can be shown."""
+
+    row: Text
+    message: Sequence[Text]
+    remedy: Sequence[Text]
+
+
+class _Told(NamedTuple):
+    """Incidents to show."""
+
+    first: Sequence[_Forms]
+    """Those that may fit the screen. A run may have a hundred, and wrapping them costs more than the rest of it."""
+    left: int
+    """The number of the others."""
+
+
+def _told(incidents: Sequence[ShownIncident], look: _Look) -> _Told:
+    shown, left = cut(len(incidents), look.height)
+    whole = shown if not left else 1  # of more than fit, each has a row at most
+    first = [
+        _Forms(row, _message(each, look), _remedy(each, look)) if place < whole else _Forms(row, [row], [])
+        for place, each in enumerate(incidents[:shown])
+        for row in (_in_one_row(each, look),)
+    ]
+    return _Told(first, left)
+
+
+def _incidents(told: _Told, least: int, rank: int, first_is_whole: bool = False) -> ScreenPart:
     """Return incidents: the first ones whole, and with their remedies, as far as all others still have a row each."""
-    told = [(_message(each, look), _remedy(each, look)) for each in incidents]
+    count = len(told.first) + told.left
 
     def draw(rows: int) -> Sequence[Text]:
-        spare, lines = rows - len(told), []
-        for incident, (message, remedy) in zip(incidents, told, strict=True):
-            forms = ([*message, *remedy], message, [_in_one_row(incident, look)])
+        spare, lines = rows - count, list[Text]()
+        for row, message, remedy in told.first:
+            forms = ([*message, *remedy], message, [row])
             chosen = next(form for form in forms if len(form) - 1 <= max(spare, 0))
             lines += chosen
             spare -= len(chosen) - 1
-        return cut_to(lines, rows)
+        return cut_to([*lines, *[Text()] * told.left], rows)
 
-    whole = len(told[0][0]) - 1 if told and first_is_whole else 0
-    wish = sum(len(message) + len(remedy) for message, remedy in told)
-    return ScreenPart(Wish(wish, min(len(told), least) + whole, rank), draw)
+    whole = len(told.first[0].message) - 1 if told.first and first_is_whole else 0
+    wish = sum(len(each.message) + len(each.remedy) for each in told.first) + told.left
+    return ScreenPart(Wish(wish, min(count, least) + whole, rank), draw)
 
 
 def _in_one_row(incident: ShownIncident, look: _Look) -> Text:

@@ -74,7 +74,8 @@ def _of_job(job: Job) -> Iterator[Strip]:
     if speed not in past:  # as in a loop of the script's own
         speed, label = "steps_per_second", "steps/s"
     yield Strip(label, wording.speed(job.newest(speed)), past.get(speed, ()), unit=wording.speed)
-    yield Strip("loss", wording.loss(job.loss), past.get("loss", ()), unit="{:.2g}".format, from_zero=False)
+    loss = wording.loss(job.newest("loss"))
+    yield Strip("loss", loss, past.get("loss", ()), unit="{:.2g}".format, from_zero=False)
     wait = job.newest("input_wait_ratio")
     figure = wording.percent(wait)
     yield Strip("input wait", figure, past.get("input_wait_ratio", ()), wait, 1.0, wording.percent, _WAIT)

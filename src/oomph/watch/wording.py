@@ -136,8 +136,8 @@ def figures_of(job: Job) -> list[str]:
         found.append(f"{speed(job.samples_per_second)} samples/s")
     if job.input_wait_ratio is not None:
         found.append(f"input wait {percent(job.input_wait_ratio)}")
-    if job.loss is not None:
-        found.append(f"loss {loss(job.loss)}")
+    if (newest := job.newest("loss")) is not None:
+        found.append(f"loss {loss(newest)}")
     in_use, peak, limit = (job.training.get(f"allocator_{each}_bytes") for each in ("in_use", "peak", "limit"))
     if in_use is not None:
         found.append(f"TF pool {pool(in_use, peak, limit)}")

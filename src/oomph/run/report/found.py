@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from oomph.journal.events import AttemptEnded, FindingMade, FindingOver
 from oomph.journal.journal import Event
 
-NOTICE, CRITICAL = "notice", "critical"
-"""The severities of findings that need no action, and of those after which training fails or is wrong."""
-_SEVERITIES = (NOTICE, "warning", CRITICAL)
+NOTICE, WARNING, CRITICAL = "notice", "warning", "critical"
+"""The severities of findings: no action is needed; something should be done; training fails or is wrong."""
+_SEVERITIES = (NOTICE, WARNING, CRITICAL)
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,6 @@ def _key(each: Found) -> tuple[str, str, str]:
 
 
 def _read(event: Event, made: FindingMade) -> Found:
-    severity = made.severity if made.severity in _SEVERITIES else "warning"
+    severity = made.severity if made.severity in _SEVERITIES else WARNING
     about = (made.fault, made.code, made.subject, made.kind, made.message, made.remedy, severity)
     return Found(*about, event.attempt, begin=event.time, since=event.time)
