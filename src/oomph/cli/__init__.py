@@ -115,10 +115,9 @@ def _parsed(verb: str, module: Any, parser: VerbParser, words: Sequence[str]) ->
         from oomph.cli.script_line import parse_with_script
 
         return parse_with_script(verb, parser, words)
-    if any(name.startswith("OOMPH_") for name in os.environ):
-        from oomph.cli.presets import with_presets
+    from oomph.cli.presets import with_presets
 
-        words = with_presets(verb, parser, words)
+    words = with_presets(verb, parser, words)
     parse_own: Callable[..., argparse.Namespace] = getattr(
         module, "parse_arguments", argparse.ArgumentParser.parse_args
     )
