@@ -257,7 +257,9 @@ def test_folder_in_a_file_is_relative_to_it_and_holds_the_runs(runs_dir):
 
 
 @pytest.mark.parametrize("form", ["newest", "name"])
-@pytest.mark.parametrize("verb", ["explain", "report --format md", "watch --once", "runs", "runs prune --keep 0 --dry-run"])
+@pytest.mark.parametrize(
+    "verb", ["explain", "report --format md", "watch --once", "runs", "runs prune --keep 0 --dry-run"]
+)
 def test_verbs_that_look_for_a_run_find_it_there(runs_dir, capfd, monkeypatch, verb, form):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     monkeypatch.setattr("sys.stdin", None)

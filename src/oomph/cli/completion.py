@@ -108,7 +108,7 @@ def _option(action: argparse.Action) -> _Option:
 
 _BASH = """_oomph_runs() {
     local run
-    for run in .oomph/{runs,notebooks}/*/ "${OOMPH_RUNS_DIR:-.}"/.oomph/runs/*/; do
+    for run in .oomph/{runs,notebooks}/*/ ${OOMPH_RUNS_DIR:+"$OOMPH_RUNS_DIR"/.oomph/runs/*/}; do
         run=${run%%/}; run=${run##*/}
         [[ $run != '*' && $run == "$word"* ]] && COMPREPLY+=("$(printf %%q "$run")")
     done
@@ -181,8 +181,8 @@ def _values(verbs: list[_Verb], choose: str, runs: str) -> Iterator[str]:
 
 _ZSH = """#compdef oomph
 _oomph_runs() {
-    local folder=${OOMPH_RUNS_DIR:-.}
-    local -a runs=(.oomph/(runs|notebooks)/*(N/:t) $folder/.oomph/runs/*(N/:t))
+    local -a runs=(.oomph/(runs|notebooks)/*(N/:t))
+    [[ -n $OOMPH_RUNS_DIR ]] && runs+=($OOMPH_RUNS_DIR/.oomph/runs/*(N/:t))
     compadd -a runs; _files
 }
 _oomph() {
@@ -244,7 +244,6 @@ def _described(name: str, purpose: str) -> str:
 
 
 _FISH = """function __oomph_runs
-    set -q OOMPH_RUNS_DIR; or set -l OOMPH_RUNS_DIR .
     for run in .oomph/runs/*/ .oomph/notebooks/*/ $OOMPH_RUNS_DIR/.oomph/runs/*/
         path basename -- $run
     end

@@ -54,9 +54,9 @@ report = true
 ```
 
 The file is the nearest `{FILE}` with such a table, from the folder of the script upwards, or from the working \
-directory for `-m`, for a command without a script's file, and for verbs that look for runs. In the environment, a switch is `1` or `0`, and an \
-empty variable counts as unset: `OOMPH_REPORT=0 oomph run train.py` writes no report this time. An unknown key or a \
-wrong value ends the command with 2.
+directory for `-m`, for a command without a script's file, and for verbs that look for runs. In the environment, a \
+switch is `1` or `0`, and an empty variable counts as unset: `OOMPH_REPORT=0 oomph run train.py` writes no report this \
+time. An unknown key or a wrong value ends the command with 2.
 
 With `runs-dir`, `oomph run` keeps its `.oomph` in that folder instead of the working directory, and creates it if it \
 is missing; in a file, the folder is relative to the file. `explain`, `report`, `watch`, `runs` and `run --resume` \

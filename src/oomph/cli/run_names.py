@@ -17,7 +17,9 @@ _KINDS = (RUNS, NOTEBOOKS, MONITOR)
 
 def add_runs_dir(parser: argparse.ArgumentParser) -> None:
     """Declare `--runs-dir`, for a verb that looks for runs."""
-    parser.add_argument("--runs-dir", metavar="DIR", help="also look for runs in DIR, where oomph run --runs-dir puts them")
+    parser.add_argument(
+        "--runs-dir", metavar="DIR", help="also look for runs in DIR, where oomph run --runs-dir puts them"
+    )
 
 
 def folders_of_runs(runs_dir: str | None) -> tuple[Path, ...]:
