@@ -71,9 +71,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 141
+    except FileNotFoundError:
+        if _has_working_directory():
+            raise
+        output.say("the working directory has been deleted: change to one that exists")
+        return 2
     except MemoryError:
         output.say("there is not enough memory to read the input")
         return 2
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def _dispatch(words: list[str]) -> int:

@@ -182,7 +182,10 @@ def _in_file(verb: str, script: Sequence[str]) -> dict[str, _Found]:
     """Return the presets of the nearest pyproject.toml with a table for oomph, from the script's folder upwards."""
     if not any(preset.in_file and verb in preset.verbs for preset in PRESETS):
         return {}
-    place = _place(script)
+    try:
+        place = _place(script)
+    except FileNotFoundError:  # the working directory has been deleted, as the verb will say if it needs one
+        return {}
     owners = {os.geteuid(), _ROOT, *([_owner_of(place)] if script else [])}
     for folder in (place.parent, *place.parent.parents):
         table = _table(folder / FILE, owners)

@@ -190,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
         Request(
             words=tuple(args.words),
             run_dir=args.run_dir,
-            runs_dir=args.runs_dir,
+            runs_dir=None if args.runs_dir is None else Path(args.runs_dir),
             resume=_run_to_resume(args.resume, args.runs_dir),
             python=args.python,
             out=args.out,
