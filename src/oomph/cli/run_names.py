@@ -41,7 +41,7 @@ def exists(path: Path) -> bool:
     return True
 
 
-def run_of(word: str, runs_dir: str | None = None) -> str:
+def run_of(word: str, runs_dir: str | None) -> str:
     """Return the run directory that a word names, by its name in `.oomph` or by one of its files, or else the word."""
     path = Path(word)
     if not exists(path):

@@ -60,7 +60,7 @@ class _Seen:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._said: set[str] = set()
-        self._newest: Callable[[], BaseException | None] = _nothing
+        self._seen: weakref.WeakSet[BaseException] = weakref.WeakSet()
 
     def error(self, error: BaseException) -> None:
         """Report an exception from TensorFlow's runtime if it is about memory. Never raises."""
@@ -73,12 +73,12 @@ class _Seen:
         oom = as_out_of_memory(error)
         if (
             oom is None
-            or error is self._newest()
+            or error in self._seen
             or being_handled()
             or (oom.disguised and not DeviceMemory.of_training_device().was_nearly_full())
         ):
             return
-        self._newest = weakref.ref(error)
+        self._seen.add(error)
         site = call_site()
         session = self._session.in_this_process()
         session.journal.write(Oom(phase="elsewhere", site=site, message=oom.line, requested_bytes=oom.requested_bytes))
@@ -117,10 +117,6 @@ class _Seen:
         if text not in self._said:
             self._said.add(text)
             self._session.in_this_process().warn(text)
-
-
-def _nothing() -> None:
-    return None
 
 
 def _watch_errors(seen: _Seen) -> None:
