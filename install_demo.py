@@ -5,6 +5,7 @@ Runs before anything is installed, so it needs nothing but Python.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import select
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 NEEDED_BYTES = 3 << 30
 """The room on the disk for TensorFlow and Keras, their downloads included."""
@@ -30,13 +32,14 @@ STAGES = (
 """What pip prints, and what it means. A line that matches none of these changes nothing."""
 
 REASONS = {
+    "ensurepip is not": "this Python lacks ensurepip; on Debian and Ubuntu, apt install python3-venv brings it",
     "No space left on device": "the disk is full",
     "ProxyError": "the proxy refuses; HTTPS_PROXY names it",
     "NewConnectionError": "the package index cannot be reached; behind a proxy, set HTTPS_PROXY",
     "NameResolutionError": "the package index cannot be reached; behind a proxy, set HTTPS_PROXY",
     "SSLError": "the package index has a certificate that Python does not trust; PIP_CERT names one to trust",
 }
-"""What pip's output contains when it fails, the more specific first, and the cause in one sentence."""
+"""What the output contains when a command fails, the more specific first, and the cause in one sentence."""
 
 
 def main(venv: str, packages: str) -> int:
@@ -51,24 +54,55 @@ def main(venv: str, packages: str) -> int:
     python, log = folder / "bin/python", folder / "install.log"
     progress = Progress()
     try:
-        if not python.exists():
-            progress.show("creating the virtual environment")
-            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, stdout=subprocess.DEVNULL)
-        command = [str(python), "-m", "pip", "install", "--progress-bar=off", "--editable", packages]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as pip, log.open("w") as kept:
-            for line in lines_of(pip):
-                kept.write(line)
-                progress.show(stage_of(line))
+        folder.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as kept:
+            if not is_locked(kept):
+                return failed(f"another one is installing in {venv}: wait until it has finished")
+            kept.truncate(0)
+            made = python.exists() or create(folder, progress, kept)
+            pip = [str(python), "-m", "pip", "install", "--progress-bar=off", "--editable", packages]
+            installed = made and is_done(pip, progress, kept)
     except KeyboardInterrupt:
         return 130
-    except (OSError, subprocess.CalledProcessError) as error:
-        return failed(f"{venv} cannot be made: {error}")
+    except OSError as error:
+        return failed(f"{venv} cannot be written: {error.strerror}")
     finally:
         progress.end()
-    if pip.returncode:
-        return failed(f"pip could not install TensorFlow: {reason_in(log.read_text())} (all that pip said: {log})")
+    if not installed:
+        what = "pip could not install what the demo needs" if made else f"{venv} cannot be made"
+        return failed(f"{what}: {reason_in(log.read_text())} (all that was said: {log})")
     print(f"Installed in {progress.seconds:.0f} s.\n", flush=True)
     return 0
+
+
+def is_locked(file: TextIO) -> bool:
+    """Lock a file until it is closed, and return True, or False if another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def create(folder: Path, progress: Progress, log: TextIO) -> bool:
+    """Create the virtual environment, and return True; one that is not complete is without a Python."""
+    progress.show("creating the virtual environment")
+    is_whole = False
+    try:
+        is_whole = is_done([sys.executable, "-m", "venv", str(folder)], progress, log)
+    finally:
+        if not is_whole:
+            (folder / "bin/python").unlink(missing_ok=True)
+    return is_whole
+
+
+def is_done(command: list[str], progress: Progress, log: TextIO) -> bool:
+    """Run a command, show how far it is, keep what it says, and return True if it succeeds."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        for line in lines_of(process):
+            log.write(line)
+            progress.show(stage_of(line))
+    return process.returncode == 0
 
 
 def failed(why: str) -> int:
@@ -103,7 +137,7 @@ def stage_of(line: str) -> str:
 
 
 def reason_in(output: str) -> str:
-    """Return the cause of a failure, or the last error that pip printed."""
+    """Return the cause of a failure, or the last error in the output."""
     for sign, cause in REASONS.items():
         if sign in output:
             return cause

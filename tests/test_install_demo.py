@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
@@ -95,9 +99,46 @@ def test_failure_of_pip_is_one_sentence(
     folder = venv(f"cat <<'END'\n{said}\nEND\nexit 1\n")
     assert installer.main(folder, ".[demo]") == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"make demo: pip could not install TensorFlow: {why}")
-    assert line.endswith(f"(all that pip said: {folder}/install.log)")
+    assert line.startswith(f"make demo: pip could not install what the demo needs: {why}")
+    assert line.endswith(f"(all that was said: {folder}/install.log)")
     assert said in Path(folder, "install.log").read_text()
+
+
+def test_python_without_ensurepip_is_named_and_leaves_no_half_environment(
+    installer: ModuleType,
+    venv: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = Path(venv(""))
+    said = "The virtual environment was not created successfully because ensurepip is not\navailable."
+    stub = tmp_path / "python3"
+    stub.write_text(f"#!/bin/sh\ntouch {folder}/bin/python\necho '{said}'\nexit 1\n")
+    stub.chmod(0o755)
+    (folder / "bin/python").unlink()
+    monkeypatch.setattr(installer.sys, "executable", str(stub))
+    assert installer.main(str(folder), ".[demo]") == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        f"make demo: {folder} cannot be made: this Python lacks ensurepip; on Debian and Ubuntu, apt"
+    )
+    assert not (folder / "bin/python").exists()
+
+
+def test_second_demo_in_the_same_folder_does_not_install_into_the_first_one(
+    installer: ModuleType, venv: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = venv(f"touch {tmp_path}/began; sleep 20")
+    words = [sys.executable, str(ROOT / "install_demo.py"), folder, ".[demo]"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as first:
+        while not (tmp_path / "began").exists():
+            time.sleep(0.05)
+        assert installer.main(folder, ".[demo]") == 1
+        os.killpg(first.pid, signal.SIGINT)
+    assert first.returncode == 130
+    said = f"make demo: another one is installing in {folder}: wait until it has finished\n"
+    assert capsys.readouterr().err == said
 
 
 def test_full_disk_is_noticed_before_anything_is_downloaded(

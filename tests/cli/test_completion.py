@@ -85,8 +85,14 @@ def test_words_are_completed_up_to_the_script(folder, shell, words, offered):
 
 
 @pytest.mark.parametrize("shell", [SHELLS[0], SHELLS[2]])
+@pytest.mark.parametrize("runs_dir", ["", "kept in/one folder"])
 @pytest.mark.parametrize("verb", ["explain", "report", "watch", "runs"])
-def test_names_of_runs_are_completed_and_never_expanded(folder, shell, verb):
+def test_names_of_runs_are_completed_and_never_expanded(folder, shell, verb, runs_dir, monkeypatch):
+    monkeypatch.delenv("OOMPH_RUNS_DIR", raising=False)
+    if runs_dir:
+        monkeypatch.setenv("OOMPH_RUNS_DIR", runs_dir)
+        (folder / runs_dir).mkdir(parents=True)
+        (folder / ".oomph").rename(folder / runs_dir / ".oomph")
     offered = completed(folder, shell, "oomph", verb, "20")
     assert "20261130-train" in offered
     assert len(offered) == 1 + len(HOSTILE)

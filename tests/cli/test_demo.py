@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,3 +106,16 @@ def test_program_is_named_by_its_path_where_the_shell_would_not_find_it(
     assert show._program() == ".venv/bin/oomph"
     monkeypatch.setattr(shutil, "which", lambda name: str(program))
     assert show._program() == "oomph"
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_full_disk_is_one_sentence_before_anything_runs_and_when_it_fills_up(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], begun: bool
+) -> None:
+    free = [1 << 30, 0] if begun else [0]
+    monkeypatch.setattr(show.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free.pop(0)))
+    monkeypatch.setattr(show._Demo, "run", lambda demo: demo._undisturbed("undisturbed", show.FLOAT32, "undisturbed"))
+    monkeypatch.setattr(show, "run_plain", lambda *words: ChildEnding(1, 1.0, ""))
+    assert cli.main(["demo", "--keep", "mine"]) == 1
+    assert capsys.readouterr().err == f"oomph: the demo needs 64 MiB of free disk, and {trained}/mine has less\n"
+    assert free == []

@@ -52,7 +52,7 @@ def test_doctor_exits_with_1_for_failures_but_not_for_warnings():
         (["--python", "/no/such/python"], 2, "no such Python: /no/such/python"),
         (["--only", "nvml", "--skip", "nvml"], 2, "leave no checks to run"),
         (["--json", "--report"], 2, "not allowed with"),
-        (["--python", "/bin/false"], 3, "cannot be queried"),
+        (["--python", "/bin/false"], 2, "--python /bin/false is a program, but not a Python"),
     ],
 )
 def test_invalid_command_line_is_rejected_without_a_traceback(words, code, said):

@@ -114,6 +114,8 @@ def test_folder_of_the_script_counts_and_not_the_working_directory(asked, monkey
         ("report = 1", " expects true or false, not 1"),
         ('inexact = "maybe"', " expects one of allow, refuse, not maybe"),
         ('checkpoint-every = "often"', ": --checkpoint-every expects steps (100) or a time (30s, 5m, 1h), not often"),
+        ("runs-dir = true", ": True is not a value of --runs-dir"),
+        ('runs-dir = "a\\u0000"', " is not the name of a folder"),
         ('notify = "sh -c evil"', ": notify is not read from a file; set OOMPH_NOTIFY in the environment"),
         ('python = "./evil"', ": python is not read from a file; set OOMPH_PYTHON in the environment"),
         ('inexact = "\\u001b[31m\\u202e"', "expects one of allow, refuse, not \\x1b[31m\\u202e"),
@@ -234,3 +236,88 @@ def test_a_preset_is_an_option_of_its_verbs_and_no_variable_that_oomph_uses_itse
         for verb in preset.verbs or cli.COMMANDS:
             module = importlib.import_module(cli.COMMANDS[verb][0])
             assert cli.parser_of(verb, module).option(preset.option) is not None, (preset.option, verb)
+
+
+# -- the folder of runs -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs_dir(tmp_path) -> Path:
+    """Train once with `runs-dir` in the project's file, and return the run directory."""
+    Path("train.py").write_text("print('trained')")
+    table('runs-dir = "../kept/runs"')
+    assert cli.main(["run", "train.py"]) == 0
+    [run] = (tmp_path / "kept/runs/.oomph/runs").iterdir()
+    return run
+
+
+def test_folder_in_a_file_is_relative_to_it_and_holds_the_runs(runs_dir):
+    assert {path.name for path in runs_dir.iterdir()} >= {"run.json", "journal"}
+    assert not Path(".oomph").exists()
+
+
+@pytest.mark.parametrize("form", ["newest", "name"])
+@pytest.mark.parametrize(
+    "verb", ["explain", "report --format md", "watch --once", "runs", "runs prune --keep 0 --dry-run"]
+)
+def test_verbs_that_look_for_a_run_find_it_there(runs_dir, capfd, monkeypatch, verb, form):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    monkeypatch.setattr("sys.stdin", None)
+    capfd.readouterr()
+    words = [*verb.split(), *([runs_dir.name] if form == "name" else [])]
+    if form == "name":
+        words = [word for word in words if word not in ("--keep", "0")]
+    assert cli.main(words) == 0
+    shown = capfd.readouterr()
+    assert runs_dir.name in shown.out or "train.py" in shown.out
+    assert shown.err == ""
+
+
+def test_environment_and_command_line_name_the_folder_as_seen_from_here(capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OOMPH_RUNS_DIR", "~/of-the-environment")
+    cli.main(["run", "train.py"])
+    cli.main(["run", "--runs-dir", "typed", "train.py"])
+    cli.main(["run", "--run-dir", "one", "train.py"])
+    assert len(list((tmp_path / "of-the-environment/.oomph/runs").iterdir())) == 1
+    assert len(list(Path("typed/.oomph/runs").iterdir())) == 1
+    assert Path("one/run.json").exists()
+    capfd.readouterr()
+    assert cli.main(["runs"]) == 0
+    found = [line.split()[0] for line in capfd.readouterr().out.splitlines()[:-1]]
+    assert sorted(word.split("/")[0] for word in found) == ["", "one", "typed"], "those here are found as well"
+
+
+def test_unfinished_run_is_resumed_there_and_still_found_here(capfd, monkeypatch):
+    Path("train.py").write_text("raise SystemExit(3)")
+    for folder in ("", "kept"):
+        monkeypatch.setenv("OOMPH_RUNS_DIR", folder)
+        assert cli.main(["run", "train.py"]) == 3
+    [here], [there] = Path(".oomph/runs").iterdir(), Path("kept/.oomph/runs").iterdir()
+    for newer in (here, there):
+        os.utime(newer / "run.json", (2e9, 2e9))
+        capfd.readouterr()
+        assert cli.main(["run", "--resume", "train.py"]) == 3
+        assert f"run directory {newer}, attempt" in capfd.readouterr().err
+        os.utime(newer / "run.json", (1e9, 1e9))
+
+
+def test_folder_that_cannot_be_written_ends_the_run_before_it_starts(capfd):
+    Path("file").touch()
+    assert cli.main(["run", "--runs-dir", "file", "train.py"]) == 2
+    assert capfd.readouterr().err == "oomph: the run directory file/.oomph/runs cannot be written: Not a directory\n"
+
+
+def test_no_run_is_one_sentence_with_both_places(capfd):
+    assert cli.main(["report", "--runs-dir", "missing"]) == 3
+    said = "oomph: there is no run in this folder or missing: name a run directory, or train with oomph run\n"
+    assert capfd.readouterr().err == said
+
+
+def test_prune_obeys_no_file_of_another_user(runs_dir, capfd, monkeypatch):
+    monkeypatch.setattr(presets.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(presets, "_ROOT", os.getuid() + 2)
+    capfd.readouterr()
+    assert cli.main(["runs", "prune", "--keep", "0"]) == 0
+    assert runs_dir.exists()
+    assert "is ignored: the file belongs to another user" in capfd.readouterr().err

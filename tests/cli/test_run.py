@@ -116,9 +116,10 @@ def test_closed_standard_descriptor_is_never_reused_for_a_run_file(tmp_path, clo
     assert all(b"oomph: " not in path.read_bytes() for path in kept)
 
 
-def test_deleted_working_directory_is_reported_in_one_sentence(tmp_path):
+@pytest.mark.parametrize("verb", ["run ../train.py", "report", "runs", "watch --once"])
+def test_deleted_working_directory_is_reported_in_one_sentence(tmp_path, verb):
     (tmp_path / "train.py").write_text("print('hi')\n")
-    gone = f"mkdir gone; cd gone; rmdir ../gone; oomph run {tmp_path}/train.py"
+    gone = f"mkdir gone; cd gone; rmdir ../gone; oomph {verb.replace('..', str(tmp_path))}"
     ended = oomph_run(gone, tmp_path)
     assert ended.returncode == 2
     assert ended.stderr == "oomph: the working directory has been deleted: change to one that exists\n"

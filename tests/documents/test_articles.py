@@ -61,7 +61,11 @@ EXPECTED = {
     "TF_CPU_BFC_MEM_LIMIT_IN_MB=200 oomph run 15_huge_layer.py": Expected(
         0, r"does not fit\n(.|\n)*1000 fits", {"faults": {"device-oom": 1}}
     ),
-    "oomph run 16_step_that_returns_false.py": Expected(0, "trained 0 of 2"),
+    "oomph run 16_step_that_returns_false.py": Expected(
+        0,
+        r"trained 0 of 2\n(.|\n)*the result .*caught an out-of-memory error at 16_step_that_returns_false\.py:32",
+        {"faults": {"device-oom": 2}, "exactness": "unguarded"},
+    ),
     "oomph run 16_step_that_returns_false.py --guarded": Expected(0, "trained 2 of 2", {"exactness": "exact"}),
     "oomph run 17_half_the_batch.py": Expected(
         0, "1536 results, 1536 pictures computed", {"faults": {"device-oom": 1}}

@@ -145,13 +145,14 @@ def test_repeated_steps_of_an_unguarded_loop_are_counted(work, options, repeated
 
 
 @pytest.mark.slow
-def test_out_of_memory_caught_by_the_script_is_only_recorded(work, memory):
+@pytest.mark.parametrize(("options", "line"), [([], 11), (["--graph"], 15)])
+def test_out_of_memory_caught_by_the_script_is_only_recorded(work, memory, options, line):
     work.script("eager.py")
-    ours = work.oomph("eager.py", env=memory(60))
+    ours = work.oomph("eager.py", *options, env=memory(60))
     assert (ours.returncode, ours.stdout) == (0, "caught ResourceExhaustedError\ntrained 5\n")
     (oom,) = ours.events("oom")
     assert oom.data["phase"] == "elsewhere"
-    assert oom.data["site"] == "eager.py:8"
+    assert oom.data["site"] == f"eager.py:{line}"
     assert oom.data["requested_bytes"] == 640_000_000
     assert ours.summary["faults"] == {"device-oom": 1}
     assert ours.summary["steps"] == 5

@@ -71,9 +71,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 141
+    except FileNotFoundError:
+        if _has_working_directory():
+            raise
+        output.say("the working directory has been deleted: change to one that exists")
+        return 2
     except MemoryError:
         output.say("there is not enough memory to read the input")
         return 2
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def _dispatch(words: list[str]) -> int:
@@ -115,10 +128,9 @@ def _parsed(verb: str, module: Any, parser: VerbParser, words: Sequence[str]) ->
         from oomph.cli.script_line import parse_with_script
 
         return parse_with_script(verb, parser, words)
-    if any(name.startswith("OOMPH_") for name in os.environ):
-        from oomph.cli.presets import with_presets
+    from oomph.cli.presets import with_presets
 
-        words = with_presets(verb, parser, words)
+    words = with_presets(verb, parser, words)
     parse_own: Callable[..., argparse.Namespace] = getattr(
         module, "parse_arguments", argparse.ArgumentParser.parse_args
     )

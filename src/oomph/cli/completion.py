@@ -108,7 +108,7 @@ def _option(action: argparse.Action) -> _Option:
 
 _BASH = """_oomph_runs() {
     local run
-    for run in .oomph/runs/*/ .oomph/notebooks/*/; do
+    for run in .oomph/{runs,notebooks}/*/ ${OOMPH_RUNS_DIR:+"$OOMPH_RUNS_DIR"/.oomph/runs/*/}; do
         run=${run%%/}; run=${run##*/}
         [[ $run != '*' && $run == "$word"* ]] && COMPREPLY+=("$(printf %%q "$run")")
     done
@@ -182,6 +182,7 @@ def _values(verbs: list[_Verb], choose: str, runs: str) -> Iterator[str]:
 _ZSH = """#compdef oomph
 _oomph_runs() {
     local -a runs=(.oomph/(runs|notebooks)/*(N/:t))
+    [[ -n $OOMPH_RUNS_DIR ]] && runs+=($OOMPH_RUNS_DIR/.oomph/runs/*(N/:t))
     compadd -a runs; _files
 }
 _oomph() {
@@ -243,7 +244,7 @@ def _described(name: str, purpose: str) -> str:
 
 
 _FISH = """function __oomph_runs
-    for run in .oomph/runs/*/ .oomph/notebooks/*/
+    for run in .oomph/runs/*/ .oomph/notebooks/*/ $OOMPH_RUNS_DIR/.oomph/runs/*/
         path basename -- $run
     end
 end

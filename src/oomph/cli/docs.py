@@ -37,8 +37,8 @@ early, oomph looks for it in the text of the script, which it neither imports no
 | form | which run |
 | --- | --- |
 | `out/baseline` | the run directory |
-| `20261130-031852-train` | the run with that name in this folder's `.oomph`, unless there is a file or folder with \
-that name |
+| `20261130-031852-train` | the run with that name in this folder's `.oomph` or in that of `--runs-dir`, unless there \
+is a file or folder with that name |
 | `out/baseline/run.json` | the run of that file; likewise `summary.json`, `report.html` and `journal` |
 | nothing | the newest run here; `explain` prefers what is piped to it, `watch` the runs in progress, `run --resume` \
 takes the newest unfinished run of the same script, and `runs prune` needs a rule or a name |
@@ -51,13 +51,18 @@ environment over the file. oomph says in one line what it has found.
 ```toml
 {TABLE}
 checkpoint-every = "5m"
+runs-dir = "/scratch/me"
 report = true
 ```
 
 The file is the nearest `{FILE}` with such a table, from the folder of the script upwards, or from the working \
-directory for `-m` and for a command without a script's file. In the environment, a switch is `1` or `0`, and an \
-empty variable counts as unset: `OOMPH_REPORT=0 oomph run train.py` writes no report this time. An unknown key or a \
-wrong value ends the command with 2.
+directory for `-m`, for a command without a script's file, and for verbs that look for runs. In the environment, a \
+switch is `1` or `0`, and an empty variable counts as unset: `OOMPH_REPORT=0 oomph run train.py` writes no report this \
+time. An unknown key or a wrong value ends the command with 2.
+
+With `runs-dir`, `oomph run` keeps its `.oomph` in that folder instead of the working directory, and creates it if it \
+is missing; in a file, the folder is relative to the file. `explain`, `report`, `watch`, `runs` and `run --resume` \
+look there as well as here. Notebooks and `oomph.Monitor` write where they always do.
 
 The file may come from somebody else. It can therefore neither name a program nor an address, nor alter the \
 mathematics beyond `inexact`, and it is ignored if it belongs to another user, unless the script does, too.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.cli import sources
 from oomph.cli.output import line_width, say, width, write, write_json
-from oomph.cli.run_names import exists, newest_run, run_of
+from oomph.cli.run_names import add_runs_dir, exists, newest_run, run_of
 from oomph.cli.sources import survived
 from oomph.cli.target import is_piped, is_text, meaning, status_of, unknown
 from oomph.errors import ExamineError, OomphError, RunDirectoryError, UsageError
@@ -79,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full", action="store_true", help="for a run: also show the evidence of every fault")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
+    add_runs_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,12 +116,12 @@ def _run_each(args: argparse.Namespace, targets: Sequence[str]) -> int:
 
 def _run_one(args: argparse.Namespace) -> int:
     if args.target is None and args.exit_status is None and args.kernel_log is None:
-        newest = None if is_piped() else newest_run()
+        newest = None if is_piped() else newest_run(args.runs_dir)
         args.target = "-" if is_piped() else newest and str(newest)
     args.is_text = False
     _check(args)
     if args.target not in (None, "-"):
-        args.target = run_of(args.target)
+        args.target = run_of(args.target, args.runs_dir)
     if args.target not in (None, "-") and exists(Path(args.target)) and is_run(Path(args.target)):
         from oomph.journal.journal_reader import JournalReader
         from oomph.run.directory.run_directory import written_by_another

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +42,10 @@ class Preset(NamedTuple):
     needs_guard: bool = False
     in_rehearsal: bool = True
     """False for what `oomph rehearse` must not repeat with every run that it starts."""
+    is_folder: bool = False
+    """True for a folder, which in a file is relative to that file."""
+    is_seen: bool = False
+    """True if the verb's own output shows that it applies."""
 
     @property
     def key(self) -> str:
@@ -65,7 +69,8 @@ PRESETS = (
     Preset("--report", in_rehearsal=False),
     Preset("--notify", in_file=False, in_rehearsal=False),
     Preset("--python", ("run", "check", "plan", "rehearse", "doctor"), in_file=False),
-    Preset("--color", (), in_file=False),
+    Preset("--runs-dir", ("run", "explain", "report", "watch", "runs"), is_folder=True, is_seen=True),
+    Preset("--color", (), in_file=False, is_seen=True),
 )
 
 
@@ -89,10 +94,10 @@ def with_presets(verb: str, parser: VerbParser, typed: Sequence[str], script: Se
     """
     if "-h" in typed or "--help" in typed:
         return list(typed)
-    found = {**(_in_file(script) if verb == "run" else {}), **_in_environment(os.environ)}
+    found = {**_in_file(verb, script), **_in_environment(os.environ)}
     usable = [(each, found[each.option]) for each in PRESETS if each.option in found and _applies(each, verb, typed)]
     words = [(preset, at, word) for preset, at in usable if (word := _word(parser, preset, at))]
-    _tell([(preset.variable if not at.file else word, at.file) for preset, at, word in words if preset.verbs])
+    _tell([(preset.variable if not at.file else word, at.file) for preset, at, word in words if not preset.is_seen])
     if verb == "run":
         _tell_mistyped(os.environ)
     return [*(word for _, _, word in words), *typed]
@@ -117,7 +122,7 @@ def _word(parser: VerbParser, preset: Preset, found: _Found) -> str:
         return preset.option if _switch(found) else ""
     if isinstance(found.value, bool) or not isinstance(found.value, str | int):
         raise UsageError(f"{found.name}: {_shown(found.value)} is not a value of {preset.option}")
-    text = str(found.value)
+    text = _folder(found) if preset.is_folder else str(found.value)
     if option.choices is not None and text not in option.choices:
         raise UsageError(f"{found.name} expects one of {', '.join(option.choices)}, not {_shown(text)}")
     try:
@@ -126,6 +131,16 @@ def _word(parser: VerbParser, preset: Preset, found: _Found) -> str:
     except (argparse.ArgumentTypeError, ValueError, UsageError) as error:
         raise UsageError(f"{found.name}: {_shown(error)}") from error
     return f"{preset.option}={text}"
+
+
+def _folder(found: _Found) -> str:
+    """Return a folder as seen from here. Raises UsageError if no folder can have that name."""
+    path = os.path.expanduser(str(found.value))
+    if "\0" in path:
+        raise UsageError(f"{found.name}: {_shown(path)} is not the name of a folder")
+    if os.path.isabs(path) or not found.file:
+        return path
+    return os.path.relpath(os.path.join(os.path.dirname(found.file), path))
 
 
 def _switch(found: _Found) -> bool:
@@ -163,13 +178,20 @@ def _tell_mistyped(environ: Mapping[str, str]) -> None:
 # -- pyproject.toml ---------------------------------------------------------------------------------------------------
 
 
-def _in_file(script: Sequence[str]) -> dict[str, _Found]:
+def _in_file(verb: str, script: Sequence[str]) -> dict[str, _Found]:
     """Return the presets of the nearest pyproject.toml with a table for oomph, from the script's folder upwards."""
-    place = _place(script)
+    if not any(preset.in_file and verb in preset.verbs for preset in PRESETS):
+        return {}
+    try:
+        place = _place(script)
+    except FileNotFoundError:  # the working directory has been deleted, as the verb will say if it needs one
+        return {}
+    owners = {os.geteuid(), _ROOT, *([_owner_of(place)] if script else [])}
     for folder in (place.parent, *place.parent.parents):
-        table = _table(folder / FILE, place)
+        table = _table(folder / FILE, owners)
         if table is not None:
-            return {f"--{key}": value for key, value in _checked(table, os.path.relpath(folder / FILE)).items()}
+            found = _checked(table, os.path.relpath(folder / FILE), verb == "run")
+            return {f"--{key}": value for key, value in found.items()}
     return {}
 
 
@@ -184,8 +206,8 @@ def _place(script: Sequence[str]) -> Path:
     return path / "__main__.py" if path.is_dir() else path
 
 
-def _table(path: Path, script: Path) -> object:
-    """Return the value of `tool.oomph` in a file, or None if there is none or the file must not be used."""
+def _table(path: Path, owners: Collection[int]) -> object:
+    """Return the value of `tool.oomph` in a file, or None if there is none or it belongs to none of these users."""
     try:
         with open_regular(path) as file:
             content, owner = file.read(_MOST_BYTES), os.fstat(file.fileno()).st_uid
@@ -202,7 +224,7 @@ def _table(path: Path, script: Path) -> object:
     except (ValueError, RecursionError) as error:
         say(f"{os.path.relpath(path)} is ignored, since it is not valid TOML: {error}")
         return None
-    if table is not None and owner not in (os.geteuid(), _ROOT, _owner_of(script)):
+    if table is not None and owner not in owners:
         say(f"{TABLE} in {os.path.relpath(path)} is ignored: the file belongs to another user")
         return None
     return table
@@ -226,13 +248,17 @@ def _owner_of(script: Path) -> int:
         return _ROOT  # as the verb will say
 
 
-def _checked(table: object, file: str) -> dict[str, _Found]:
-    """Return the presets of a table by key. Raises UsageError for one that does not exist or needs another place."""
+def _checked(table: object, file: str, strictly: bool) -> dict[str, _Found]:
+    """Return the presets of a table by key. Raises UsageError for one that does not exist or needs another place.
+
+    Args:
+        strictly: False to leave that to the verb whose presets most of them are.
+    """
     where = f"{TABLE} in {file}"
     if not isinstance(table, dict):
         raise UsageError(f"{where} must be a table")
     by_key = {preset.key: preset for preset in PRESETS}
-    for key in table:
+    for key in table if strictly else ():
         preset = by_key.get(key)
         if preset is None:
             close = closest(key, (name for name, each in by_key.items() if each.in_file), _TYPO)

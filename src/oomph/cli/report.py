@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oomph.cli.output import say, write, write_json
-from oomph.cli.run_names import RUN_HELP, run_directory
+from oomph.cli.run_names import RUN_HELP, add_runs_dir, run_directory
 from oomph.errors import OutputError, UsageError
 from oomph.terminal.amounts import as_size
 
@@ -48,13 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--serve", metavar="[HOST:]PORT", help="serve the page, and keep it up to date (host: 127.0.0.1)"
     )
+    add_runs_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write or serve the report. Raises UsageError, ExamineError or OutputError."""
     if args.out == "":
         raise UsageError("--out expects a file, not an empty name (is a variable unset?)")
-    runs = [run_directory(word) for word in args.runs or (None,)]
+    runs = [run_directory(word, args.runs_dir) for word in args.runs or (None,)]
     if args.serve is not None:
         return _serve(args, runs)
     if len(runs) > 1:

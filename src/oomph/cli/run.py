@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the run").add_argument
     add("--run-dir", metavar="DIR", help="keep the run in DIR (default: .oomph/runs/<time>-<script>)")
+    add("--runs-dir", metavar="DIR", help="keep .oomph in DIR (default: the working directory)")
     add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
     add("--out", metavar="FILE", help="save a notebook with its outputs to FILE (default: NAME.oomph.ipynb beside it)")
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
@@ -189,7 +190,8 @@ def run(args: argparse.Namespace) -> int:
         Request(
             words=tuple(args.words),
             run_dir=args.run_dir,
-            resume=_run_to_resume(args.resume),
+            runs_dir=None if args.runs_dir is None else Path(args.runs_dir),
+            resume=_run_to_resume(args.resume, args.runs_dir),
             python=args.python,
             out=args.out,
             guarding=_guarding(args),
@@ -207,13 +209,13 @@ def run(args: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def _run_to_resume(named: str | None) -> str | None:
+def _run_to_resume(named: str | None, runs_dir: str | None) -> str | None:
     """Return the run directory that `--resume` names, which need not exist yet."""
     if not named:
         return named
     from oomph.cli.run_names import run_of
 
-    return run_of(named)
+    return run_of(named, runs_dir)
 
 
 def _write_report(run_dir: Path | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from oomph.cli.list_of_runs import SCHEMA, list_as_document, list_as_text, moment
 from oomph.cli.output import line_width, say, write, write_json
-from oomph.cli.run_names import exists, run_of
+from oomph.cli.run_names import add_runs_dir, exists, folders_of_runs, run_of
 from oomph.cli.sources import check_may_be_entered
 from oomph.errors import ExamineError, UsageError
 from oomph.explain import render
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", metavar="N", type=_count, help="prune all finished runs but the newest N")
     parser.add_argument("--dry-run", action="store_true", help="only say what prune would remove")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_runs_dir(parser)
 
 
 def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
@@ -76,9 +77,11 @@ def parse_arguments(parser: argparse.ArgumentParser, words: Sequence[str]) -> ar
 
 def run(args: argparse.Namespace) -> int:
     """List the runs, or remove some. Raises UsageError or ExamineError."""
-    targets = [_existing(run_of(word)) for word in args.words]
+    targets = [_existing(run_of(word, args.runs_dir)) for word in args.words]
     named = [target for target in targets if is_run(target) or measured(target) is not None]
-    folders = [target for target in targets if target not in named] or ([] if named else [Path()])
+    folders = [target for target in targets if target not in named]
+    if not targets:
+        folders += folders_of_runs(args.runs_dir)
     if args.prune:
         return _prune(args, named, folders)
     for option, value in (
@@ -88,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         if value is not None:
             raise UsageError(f"{option} is for oomph runs prune: leave it out")
-    found = [*named, *(run for folder in folders for run in runs_and_monitored(folder))]
+    found = [*named, *runs_and_monitored(*folders)]
     if args.json:
         write_json(list_as_document(found))
     elif found:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oomph.cli.output import say, width, write, write_json
+from oomph.cli.run_names import add_runs_dir, folders_of_runs, run_directory
 from oomph.errors import ExamineError, RunDirectoryError, UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--once", action="store_true", help="print one snapshot and exit; the default on a pipe")
     form.add_argument("--serve", metavar="[HOST:]PORT", help="serve metrics for Prometheus (default host: 127.0.0.1)")
     parser.add_argument("--json", action="store_true", help="take one snapshot, and print one JSON document")
+    add_runs_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--serve has its own format: drop --json")
     from oomph.watch.feed import Feed
 
-    feed = Feed(_asked(args.run), Path())
+    feed = Feed(_asked(args.run, args.runs_dir), *folders_of_runs(args.runs_dir))
     try:
         if args.serve is not None:
             return _serve(args.serve, feed)
@@ -63,15 +65,14 @@ def run(args: argparse.Namespace) -> int:
         feed.close()
 
 
-def _asked(run: str | None) -> Path | None:
+def _asked(run: str | None, runs_dir: str | None) -> Path | None:
     if run is None:
         return None
-    from oomph.cli.run_names import run_directory
     from oomph.journal.journal import foreign_format
     from oomph.run.directory.run_directory import written_by_another
     from oomph.watch.runs import RunReader
 
-    path = run_directory(run)
+    path = run_directory(run, runs_dir)
     if foreign := written_by_another(path):
         raise RunDirectoryError(foreign)
     if RunReader(path).read() is None:

@@ -23,12 +23,15 @@ from oomph.errors import UsageError
 from oomph.files.oomph_folder import make_own_parents
 from oomph.run.directory.run_directory import read_summary, work_folder
 from oomph.run.supervisor.interpreter import choose_python, has_itself, has_module
+from oomph.terminal.amounts import as_size
 from oomph.terminal.message import PREFIX
 from oomph.terminal.wrapping import table
 
 SCHEMA = 1
 _NEEDED = ("tensorflow", "keras")
 _RUNS = 7
+_ROOM_BYTES = 64 << 20
+"""Several times what the demonstration leaves."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def show(keep: str | None, say: Say, width: int) -> Shown:
     source = scenario.script_path()
     started = time.monotonic()
     with _kept_folder(keep, say) as folder:
+        _check_room(folder)
         # A copy: in a wheel, the original is one of oomph's own files, and no message would name its lines as the
         # script's.
         script = Path(shutil.copy(source, folder))
@@ -72,6 +76,12 @@ def show(keep: str | None, say: Say, width: int) -> Shown:
         (folder / "claims.json").write_text(json.dumps(shown.as_document(), indent=2) + "\n")
     _tell(measured, shown, say, width)
     return shown
+
+
+def _check_room(folder: Path) -> None:
+    """Raise DemoError if the disk is full, or nearly so: a run may then not even be able to say why it failed."""
+    if shutil.disk_usage(folder).free < _ROOM_BYTES:
+        raise DemoError(f"the demo needs {as_size(_ROOM_BYTES)} of free disk, and {folder} has less")
 
 
 @contextmanager
@@ -159,6 +169,7 @@ class _Demo:
     def _undisturbed(self, name: str, precision: Precision, title: str, order: str = "forward") -> None:
         ended = self._plain(name, precision, title, order=order)
         if ended.returncode:
+            _check_room(self._folder)
             raise DemoError(f"the undisturbed run failed, so there is nothing to compare with: {ended.error}")
 
     def _killed(self, name: str, precision: Precision) -> Survived:

@@ -60,16 +60,25 @@ class _Seen:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._said: set[str] = set()
+        self._seen: weakref.WeakSet[BaseException] = weakref.WeakSet()
 
-    def out_of_memory(self, error: BaseException) -> None:
-        """Report an exception from TensorFlow's runtime if it is about memory."""
+    def error(self, error: BaseException) -> None:
+        """Report an exception from TensorFlow's runtime if it is about memory. Never raises."""
+        try:
+            self._out_of_memory(error)
+        except Exception:
+            pass  # the user's error is what matters
+
+    def _out_of_memory(self, error: BaseException) -> None:
         oom = as_out_of_memory(error)
         if (
             oom is None
+            or error in self._seen
             or being_handled()
             or (oom.disguised and not DeviceMemory.of_training_device().was_nearly_full())
         ):
             return
+        self._seen.add(error)
         site = call_site()
         session = self._session.in_this_process()
         session.journal.write(Oom(phase="elsewhere", site=site, message=oom.line, requested_bytes=oom.requested_bytes))
@@ -117,10 +126,7 @@ def _watch_errors(seen: _Seen) -> None:
     @functools.wraps(original)
     def status_to_exception(status: Any) -> Any:
         error = original(status)
-        try:
-            seen.out_of_memory(error)
-        except Exception:
-            pass  # the user's error is what matters
+        seen.error(error)
         return error
 
     patch(*row.place, status_to_exception)
@@ -155,6 +161,9 @@ def _watch_loops(seen: _Seen) -> None:
             loops.note_called(self)
         try:
             result = call(self, *args, **kwargs)
+        except tf.errors.OpError as error:  # TensorFlow raises those of a graph without status_to_exception
+            seen.error(error)
+            raise
         finally:
             running.function = None
         if self in appliers and not being_handled():

@@ -280,7 +280,8 @@ TABLE = {
     ),
     "oom-caught": ReasonRow(
         "the script caught an out-of-memory error at {site}, outside a guarded step, and handled it itself",
-        f"compute that in parts, with oomph.map_batches, or {FITTING}",
+        f"if it is a step of a training, put @oomph.guard on it; else compute it in parts, with oomph.map_batches, or "
+        f"{FITTING}",
     ),
     "left-out": ReasonRow(_left_out, "replace these records, or remove them from the data"),
     "trusted": ReasonRow(

@@ -24,10 +24,10 @@ _FIRST_SECONDS = 6.0
 
 
 class Feed:
-    """Reads a single run, or all running ones in a folder, or the newest run if none is running."""
+    """Reads a single run, or all running ones in some folders, or the newest run if none is running."""
 
-    def __init__(self, asked: Path | None, folder: Path) -> None:
-        self._asked, self._folder = asked, folder
+    def __init__(self, asked: Path | None, *folders: Path) -> None:
+        self._asked, self._folders = asked, folders
         self._readers: dict[Path, RunReader] = {}
         self._chosen_at = float("-inf")
         self._machine: MachineFeed | None = None
@@ -85,7 +85,7 @@ class Feed:
 
     def _in_progress(self) -> list[Path]:
         """Return the runs in progress, or the newest one. A run keeps its number while others start or end after it."""
-        runs = runs_of(self._folder)
+        runs = runs_of(*self._folders)
         found = going_on(runs)[:_MOST_RUNS] or runs[:1]
         return [
             *(path for path in self._readers if path in found),

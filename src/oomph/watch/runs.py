@@ -25,9 +25,9 @@ MONITORED, MEASURED = "monitored", "no longer monitored"
 _MOST_LOOKED_AT = 50
 
 
-def runs_of(folder: Path) -> list[Path]:
-    """Return at most 50 run directories and `oomph.Monitor` folders in a folder, newest first."""
-    return runs_and_monitored(folder)[:_MOST_LOOKED_AT]
+def runs_of(*folders: Path) -> list[Path]:
+    """Return at most 50 run directories and `oomph.Monitor` folders in the folders, newest first."""
+    return runs_and_monitored(*folders)[:_MOST_LOOKED_AT]
 
 
 class RunReader:

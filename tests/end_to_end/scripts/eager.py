@@ -1,11 +1,18 @@
-"""Runs out of memory in plain eager code and catches it, then trains a little in eager mode."""
+"""Runs out of memory in plain eager code, or in a graph, and catches it, then trains a little in eager mode."""
+
+import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+
+def large():
+    return tf.ones((40_000, 4_000)) + 1.0
+
+
 try:
-    tf.ones((40_000, 4_000)) + 1.0
+    (tf.function(large) if "--graph" in sys.argv else large)()
 except tf.errors.ResourceExhaustedError as error:
     print("caught", type(error).__name__)
 layer, optimizer = keras.layers.Dense(1), keras.optimizers.SGD(0.1)

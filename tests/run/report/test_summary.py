@@ -12,7 +12,7 @@ from oomph.run.report.account import account
 from oomph.run.report.attempts import repeats
 from oomph.run.report.labels import ORDER
 from oomph.run.report.story import as_text, story_of
-from oomph.run.report.summary import Summary, result_in_words, summarise
+from oomph.run.report.summary import Summary, improvement, result_in_words, summarise
 
 
 def happened(attempt: int, name: str, **data: Any) -> Event:
@@ -173,6 +173,16 @@ def test_out_of_memory_error_caught_by_the_script_makes_the_run_not_equal() -> N
         summarise([*undisturbed()[:3], caught._replace(fact=caught.fact.with_fields(phase="step"))], 0).exactness
         == "exact"
     )
+
+
+def test_result_of_a_script_that_caught_each_error_and_trained_nothing_says_so() -> None:
+    caught = happened(1, "oom", phase="elsewhere", site="steps.py:32")
+    summary = summarise([happened(1, "process-started"), caught, caught, happened(1, "attempt-ended")], 0)
+    said = "the script caught an out-of-memory error at steps.py:32, outside a guarded step, and handled it itself"
+    assert (summary.steps, summary.faults, summary.exactness) == (0, {"device-oom": 2}, "unguarded")
+    assert result_in_words(summary) == said
+    assert improvement(summary).startswith("if it is a step of a training, put @oomph.guard on it")
+    assert result_in_words(summarise([caught, happened(1, "attempt-ended")], 1)) == ""
 
 
 def test_repeated_fit_is_counted_even_before_one_that_was_returned() -> None:

@@ -169,6 +169,19 @@ def test_file_that_is_not_a_python_is_rejected_with_the_reason(tmp_path: Path) -
         assert str(refused.value) == f"--python {path} {why}"
 
 
+@pytest.mark.parametrize("program", ["ls", "echo", "sh", "true", "cat"])
+def test_program_that_is_not_a_python_is_rejected_before_it_gets_the_script(program: str) -> None:
+    with pytest.raises(UsageError, match=f"^--python {program} is a program, but not a Python$"):
+        choose_python(program, pytest.fail)
+
+
+def test_python_with_another_name_is_accepted(tmp_path: Path) -> None:
+    wrapper = tmp_path / "with-our-modules"
+    wrapper.write_text(f'#!/bin/sh\necho welcome\nexec {sys.executable} "$@"\n')
+    wrapper.chmod(0o755)
+    assert choose_python(str(wrapper), pytest.fail) == str(wrapper)
+
+
 @pytest.mark.parametrize("where", ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH"])
 def test_oomph_without_tensorflow_announces_the_active_environment_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str

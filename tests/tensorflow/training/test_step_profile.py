@@ -7,6 +7,7 @@ import time
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.profiler.internal import _pywrap_profiler
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from oomph.journal.events import ProfileFailed, ProfileSaved, ProfileStarted
@@ -128,6 +129,19 @@ def test_the_profiler_of_the_script_has_precedence(tmp_path, capsys):
     assert list((tmp_path / "own").rglob("*.xplane.pb"))
     assert attempt.facts(ProfileFailed) == [ProfileFailed(first=4, why="other-profiler")]
     assert capsys.readouterr().err.count("another profiler is running") == 1
+
+
+def test_a_capture_by_a_profiler_server_has_precedence_and_the_script_can_profile_later(tmp_path, capsys):
+    captured = _pywrap_profiler.ProfilerSession()  # as the server has, while somebody captures
+    captured.start("", {})
+    attempt = Attempt(tmp_path)
+    attempt.train(0, 10)
+    del captured
+    assert attempt.facts(ProfileFailed) == [ProfileFailed(first=4, why="other-profiler")]
+    assert capsys.readouterr().err.count("another profiler is running") == 1
+    with tf.profiler.experimental.Profile(str(tmp_path / "own")):
+        attempt.train(10, 12)
+    assert list((tmp_path / "own").rglob("*.xplane.pb"))
 
 
 @pytest.mark.parametrize("form", ["start", "Profile", "trace_on"])

@@ -2,7 +2,8 @@
 
 The profiler starts and stops between two steps, when no device has work left: the trace has these steps and nothing
 else. Outside the window, a step costs one comparison. Only one profiler can run in a process, and the script's own has
-precedence: TensorBoard(profile_batch=...), tf.profiler.experimental.start or tf.summary.trace_on.
+precedence: TensorBoard(profile_batch=...), tf.profiler.experimental.start, tf.summary.trace_on, or a capture by the
+profiler server that it has started.
 
 Source: tensorflow/python/profiler/profiler_v2.py, whose `start` is called by all of these.
 """
@@ -174,7 +175,7 @@ class _Trace:
         give_way: called before the script starts a profiler of its own.
 
     Raises:
-        tf.errors.AlreadyExistsError: if the script has a profiler that is running.
+        tf.errors.AlreadyExistsError: if the script has a profiler that is running, or its profiler server captures.
     """
 
     def __init__(self, run_dir: Path, steps: int, give_way: Callable[[], None]) -> None:
@@ -183,7 +184,12 @@ class _Trace:
         self._run_dir, self.first, self.last = run_dir, steps + 1, steps
         self._known = set(self._sessions())
         tf.test.experimental.sync_devices()
-        tf.profiler.experimental.start(str(reached(run_dir / FOLDER)))
+        try:
+            tf.profiler.experimental.start(str(reached(run_dir / FOLDER)))
+        except tf.errors.AlreadyExistsError as error:
+            if error.__context__ is not None:  # a server's session: TensorFlow keeps ours, which did not start
+                tf.profiler.experimental.stop(save=False)
+            raise
         self._began = time.monotonic()
         self._patches = ExitStack()
         for owner in _owners_of(tf.profiler.experimental):

@@ -166,14 +166,19 @@ class RunDirectory:
         return run
 
     @classmethod
-    def create_default(cls, name: str, record: RunRecord) -> RunDirectory:
-        """Create a new run in its own folder in `.oomph/runs`, named after the time and the script."""
+    def create_default(cls, name: str, record: RunRecord, within: Path | None = None) -> RunDirectory:
+        """Create a new run in its own folder in `.oomph/runs`, named after the time and the script.
+
+        Args:
+            within: the folder of `.oomph`, which may be missing; defaults to the working directory.
+        """
         try:
-            parent = make_own_parents()
+            if within is not None and not os.path.lexists(within):
+                within.mkdir(parents=True, exist_ok=True)
+            parent = make_own_parents(within=within)
         except OSError as error:
-            raise RunDirectoryError(
-                f"the run directory {DEFAULT_PARENT} cannot be written: {error.strerror}"
-            ) from error
+            place = (within or Path()) / DEFAULT_PARENT
+            raise RunDirectoryError(f"the run directory {place} cannot be written: {error.strerror}") from error
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(name)}"
         for number in range(1, 1000):
             path = parent / (stem if number == 1 else f"{stem}-{number}")

@@ -17,13 +17,14 @@ _MOST_ENTRIES = 10_000
 """The most entries to look at. A folder of data may contain millions of files, and the nearest folders come first."""
 
 
-def runs_in(folder: Path) -> list[Path]:
-    """Return the run directories in a folder, newest first.
+def runs_in(*folders: Path) -> list[Path]:
+    """Return the run directories in the folders, newest first.
 
-    These are the runs in its `.oomph`, of scripts and of notebooks, and those in the folders below it: in a `.oomph` of
-    their own, or where `--run-dir` put them. No link is followed, except for the folder itself.
+    These are the runs in the `.oomph` of a folder, of scripts and of notebooks, and those in the folders below it: in a
+    `.oomph` of their own, or where `--run-dir` put them. No link is followed, except for the folders themselves.
     """
-    return newest_first({*own_runs(folder), *_runs_below(folder)})
+    found = (run for folder in folders for run in (*own_runs(folder), *_runs_below(folder)))
+    return newest_first({run.absolute(): run for run in found}.values())
 
 
 def own_runs(folder: Path) -> list[Path]:
@@ -45,9 +46,9 @@ def monitored_in(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
-def runs_and_monitored(folder: Path) -> list[Path]:
-    """Return what `runs_in` and `monitored_in` find, newest first."""
-    each = {*runs_in(folder), *monitored_in(folder)}
+def runs_and_monitored(*folders: Path) -> list[Path]:
+    """Return what `runs_in` and `monitored_in` find in the folders, newest first."""
+    each = {*runs_in(*folders), *(path for folder in folders for path in monitored_in(folder))}
     return sorted(each, key=lambda path: (changed(path) or measured(path) or 0.0, path), reverse=True)
 
 

@@ -39,9 +39,14 @@ class StoredRun(NamedTuple):
     record: RunRecord
 
 
-def unfinished_runs(cwd: str) -> list[StoredRun]:
-    """Return the runs that were started in a folder and have not finished, newest first."""
-    found = newest_first(_entries(Path(cwd) / DEFAULT_PARENT))
+def unfinished_runs(cwd: str, runs_dir: Path | None = None) -> list[StoredRun]:
+    """Return the runs that were started in a folder and have not finished, newest first.
+
+    Args:
+        runs_dir: another folder whose `.oomph` may hold such runs.
+    """
+    places = dict.fromkeys(Path(cwd) / folder / DEFAULT_PARENT for folder in (Path(), runs_dir or Path()))
+    found = newest_first(entry for place in places for entry in _entries(place))
     stored = [StoredRun(path, record) for path in found if (record := read_record(path)) is not None]
     return [run for run in stored if run.record.cwd == cwd and run.record.status != FINISHED]
 

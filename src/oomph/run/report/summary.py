@@ -399,9 +399,11 @@ def why_uncompared(events: Iterable[Event]) -> tuple[Reason, ...]:
 
 
 def result_in_words(summary: Summary, most_reasons: int | None = None) -> str:
-    """Return the label and its reasons, or an empty string unless the script trained and finished."""
-    if not summary.steps or summary.exit_code != 0:
+    """Return the label and its reasons, or an empty string unless the script finished, and trained or gave up on it."""
+    if summary.exit_code != 0:
         return ""
+    if not summary.steps:
+        return "; ".join(str(reason) for reason in summary.reasons if reason.code == "oom-caught")
     if not is_finite(summary):
         return "not finite: the weights contain NaN or infinity, or did during training"
     label = meaning(summary.exactness, summary.steps_repeated, summary.reasons)
@@ -417,7 +419,9 @@ def is_finite(summary: Summary) -> bool:
 
 def improvement(summary: Summary) -> str:
     """Return a change that would improve the result, or an empty string if there is no result or nothing helps."""
-    if not result_in_words(summary) or summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
+    if not result_in_words(summary):
+        return ""
+    if summary.steps and summary.exactness not in (NOT_EQUAL, STARTED_OVER, REPLAYED):
         return ""
     if summary.exactness == STARTED_OVER and not summary.reasons:
         return ""

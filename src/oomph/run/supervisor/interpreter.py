@@ -14,7 +14,7 @@ from oomph.errors import UsageError
 from oomph.journal.events import ProcessStarted, UncaughtException
 from oomph.journal.journal import Event, facts
 from oomph.process.child import run
-from oomph.process.command import Command
+from oomph.process.command import IS_PYTHON, Command
 from oomph.process.own_process import without_own_variables
 
 _NAMES = ("python3", "python", "python3.13", "python3.12", "python3.11", "python3.10")
@@ -68,7 +68,18 @@ def choose_python(wanted: str | None, say: Callable[[str], None]) -> str:
     found = shutil.which(path)
     if found is None:
         raise UsageError(_why_not(path, wanted))
+    if not IS_PYTHON.match(found) and not _is_python(found):
+        raise UsageError(f"--python {wanted} is a program, but not a Python")
     return found
+
+
+def _is_python(program: str) -> bool:
+    """True if a program executes Python code, or cannot be asked: starting the script then shows why."""
+    try:
+        answer = run([program, "-c", "print('oomph')"], without_own_variables(os.environ), _PROBE_SECONDS)
+    except OSError:
+        return True
+    return answer.output.split()[-1:] == [b"oomph"]
 
 
 def _why_not(path: str, wanted: str) -> str:

@@ -39,6 +39,8 @@ class Request:
     words: tuple[str, ...]
     """The script and its arguments, `-m module ...` or `-- command ...`."""
     run_dir: str | None = None
+    runs_dir: Path | None = None
+    """The folder whose `.oomph` holds the run if `run_dir` is None, or None for the working directory."""
     resume: str | None = None
     """The run's directory, or "" for the latest unfinished run of the same command, or None for a new run."""
     python: str | None = None
@@ -139,8 +141,10 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     if run is not None:
         return run
     try:
-        return RunDirectory.create_default(command.name, record)
+        return RunDirectory.create_default(command.name, record, request.runs_dir)
     except RunDirectoryError as error:
+        if request.runs_dir is not None:
+            raise
         say(f"{error}; running without one: no checkpoints, no journal (choose another place with --run-dir)")
         return None
 
@@ -189,7 +193,7 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
     reported immediately instead, because it is renamed immediately.
     """
     named = request.resume or request.run_dir
-    stored = [] if named else unfinished_runs(os.getcwd())
+    stored = [] if named else unfinished_runs(os.getcwd(), request.runs_dir)
     path = Path(named) if named else _newest_of(command, stored)
     if named and path is not None and path.exists() and not path.is_dir():
         raise UsageError(f"{named} is a file, not a run directory; --resume=DIR expects a run directory")
