@@ -60,7 +60,7 @@ def test_run_without_its_journal_is_not_called_healthy(run, capsys):
     assert cli.main(["report", str(run), "--out", "it.html"]) == 0
     assert "journal" in capsys.readouterr().err
     page = Path("it.html").read_text()
-    assert "nothing is recorded but samples" in page
+    assert "what happened is unknown: its journal is lost" in page
     assert "no fault found" not in page
 
 

@@ -121,8 +121,8 @@ def _read(run_dir: Path) -> Recording:
 
     _tell_of_the_wait(run_dir)
     recording = read_recording(run_dir)
-    if recording.missing:
-        say(recording.missing)
+    for text in recording.missing:
+        say(text)
     for name in ("journal", COMPRESSED, TAIL):
         if os.path.lexists(run_dir / name) and not os.access(run_dir / name, os.R_OK):
             say(f"{run_dir / name} cannot be read: permission denied; the report lacks what it holds")

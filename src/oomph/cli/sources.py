@@ -126,13 +126,11 @@ def _read_run(path: Path) -> Iterator[Evidence]:
 
 
 def tell_what_is_missing(path: Path) -> None:
-    """Report the parts of a run's journal that cannot be read."""
-    from oomph.explain.reading.run import what_is_missing
-    from oomph.run.directory.run_directory import read_record
+    """Report the parts of a run that cannot be read."""
+    from oomph.run.directory.recorded_story import recorded_run
 
-    record = read_record(path)
-    if missing := what_is_missing(path, 0 if record is None else record.attempts):
-        say(missing)
+    for text in recorded_run(path).missing:
+        say(text)
 
 
 _END_BYTES = 1 << 16

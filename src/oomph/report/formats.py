@@ -36,8 +36,7 @@ def _markdown(recording: Recording) -> Iterator[str]:
     result = result_in_words(recording.summary)
     if result:
         yield f"{_text(result)}\n"
-    if recording.missing:
-        yield f"{_text(recording.missing)}\n"
+    yield from (f"{_text(text)}\n" for text in recording.missing)
     yield from _table(("", ""), account_of(recording))
     if recording.attempts:
         yield "\n## Attempts\n"
@@ -100,7 +99,7 @@ def as_document(recording: Recording) -> dict[str, Any]:
         "run": str(recording.path),
         "command": None if recording.record is None else list(recording.record.command),
         "running": recording.is_going_on,
-        "missing": recording.missing or None,
+        "missing": "; ".join(recording.missing) or None,
         "begin": recording.begin,
         "end": recording.end,
         "summary": recording.summary.as_document(),

@@ -107,9 +107,9 @@ def as_inline_json(data: object) -> str:
 
 def _headline(recording: Recording) -> Iterator[str]:
     story, summary = recording.story, recording.summary
-    tone = "bad" if story.failed else "warn" if story.incidents else "good"
+    tone = "bad" if story.failed else "warn" if story.incidents or story.gap else "good"
     yield f'<h1 id="head-title"><code>{safe(shortened(recording.title, _LONGEST_TITLE))}</code></h1>\n'
-    yield f'<p class="outcome {tone if recording.attempts else "soft"}">{safe(recording.outcome)}</p>\n'
+    yield f'<p class="outcome {tone if recording.record or recording.attempts else "soft"}">{safe(recording.outcome)}</p>\n'
     result = result_in_words(summary)
     if result:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
@@ -120,8 +120,7 @@ def _headline(recording: Recording) -> Iterator[str]:
         yield f"<code>{safe(each.command)}</code></p>\n"
     if summary.larger_batch is not None and summary.exit_code == 0:
         yield f"<p>On this device, {safe(larger_batch_in_words(summary.larger_batch))}.</p>\n"
-    if recording.missing:
-        yield f'<p class="warn">{safe(recording.missing)}</p>\n'
+    yield from (f'<p class="warn">{safe(_as_sentence(text))}.</p>\n' for text in recording.missing)
     rows = [*account_of(recording), ("when", _when(recording))]
     yield '<dl class="account">' + "".join(f"<dt>{safe(h)}</dt><dd>{safe(text)}</dd>" for h, text in rows) + "</dl>\n"
 

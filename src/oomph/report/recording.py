@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from oomph.errors import ExamineError, RunDirectoryError
 from oomph.explain.diagnose import diagnose, words
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.reading.file import Unreadable
-from oomph.explain.reading.run import read_run, what_is_missing, why_nothing_is_known
+from oomph.explain.reading.run import read_run
 from oomph.journal.events import (
     AttemptEnded,
     Recovered,
@@ -23,19 +22,19 @@ from oomph.journal.events import (
     Resumed,
     RunStarted,
 )
-from oomph.journal.journal import Event, by_attempt, facts, last, pairs, read_journal
+from oomph.journal.journal import Event, by_attempt, facts, last, pairs
 from oomph.journal.journal_reader import JournalReader
 from oomph.page.axis import is_plausible
 from oomph.report.curves import Curves, read_curves
 from oomph.report.profiles import Profiles, read_profiles
-from oomph.run.directory.recorded_story import command_of_run, exit_code_of, is_of_notebook, story_from
-from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
-from oomph.run.directory.unfinished import unfinished
+from oomph.run.directory.recorded_story import command_of_run, is_of_notebook, recorded_run, why_nothing_is_told
+from oomph.run.directory.run_directory import RunRecord, written_by_another
+from oomph.run.directory.unfinished import Unfinished, unfinished
 from oomph.run.policy.decisions import Decision, replay
 from oomph.run.report.account import rows_of
 from oomph.run.report.attempts import stopped
 from oomph.run.report.story import Story
-from oomph.run.report.summary import Summary, is_of_training, summarise
+from oomph.run.report.summary import Summary, is_of_training
 from oomph.terminal.amounts import counted
 
 
@@ -74,9 +73,10 @@ class Recording:
     profiles: Profiles = field(default_factory=Profiles)
     snapshot: Snapshot | None = None
     """The machine at the last start, or None if the journal does not describe it."""
-    is_going_on: bool = False
-    missing: str = ""
-    """A sentence about what of the run cannot be read, or an empty string."""
+    left: Unfinished | None = None
+    """The state of a run that has not finished, or None for others."""
+    missing: tuple[str, ...] = ()
+    """What of the run cannot be read, as sentences."""
     now: float = field(default_factory=time.time)
     """The Unix time at which the run was read."""
 
@@ -96,11 +96,18 @@ class Recording:
         return self.command or self.path.name
 
     @property
+    def is_going_on(self) -> bool:
+        """True if the run is in progress."""
+        return self.left is not None and self.left.going_on
+
+    @property
     def outcome(self) -> str:
-        """How the run ended or stands; without a readable journal, nobody knows of any fault."""
-        if not self.attempts:
+        """How the run ended or stands."""
+        if not self.events and self.record is None:
             return "nothing is recorded but samples"
-        return f"running: {self.story.outcome}" if self.is_going_on else self.story.outcome
+        if self.left is None:
+            return self.story.outcome
+        return f"running: {self.story.outcome}" if self.left.going_on else f"{self.story.outcome}{self.left.state}"
 
     @property
     def begin(self) -> float:
@@ -127,33 +134,25 @@ def read_recording(path: Path) -> Recording:
     if foreign := written_by_another(path):
         raise RunDirectoryError(foreign)
     with JournalReader(path):  # read the journal only once, for all parts of the report
-        events, curves, record = read_journal(path), read_curves(path), read_record(path)
+        run, curves = recorded_run(path), read_curves(path)
+        events = run.events
         if not events and not curves.times:
-            raise ExamineError(why_nothing_is_known(path))
-        summary = summarise(events, exit_code_of(events))
-        left = unfinished(path)
+            raise ExamineError(why_nothing_is_told(path))
         return Recording(
             path=path,
-            record=record,
+            record=run.record,
             events=events,
-            summary=summary,
-            story=story_from(path, events, summary),
+            summary=run.summary,
+            story=run.story,
             attempts=tuple(map(_attempt, by_attempt(events))),
             decisions=tuple(replay(events)),
             diagnoses=tuple(_diagnoses(path)),
             curves=curves,
             profiles=read_profiles(path, events),
             snapshot=recorded(path),
-            is_going_on=left is not None and left.going_on,
-            missing=_missing(path, record),
+            left=unfinished(path),
+            missing=run.missing,
         )
-
-
-def _missing(path: Path, record: RunRecord | None) -> str:
-    """Return a sentence about what of a run cannot be read. Samples of `oomph.Monitor` alone lack nothing."""
-    if record is None and not os.path.lexists(path / "journal"):
-        return ""
-    return what_is_missing(path, 0 if record is None else record.attempts)
 
 
 def _diagnoses(path: Path) -> Iterator[Diagnosis]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.ladder import Change
-from oomph.run.report.causes import NONE_SEEN, UNKNOWN
+from oomph.run.report.causes import NO_RECORD, NONE_SEEN
 from oomph.run.report.labels import EXACT, FAILED, MEANING, NOT_EQUAL, STOPPED, UNGUARDED, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary, improvement, result_in_words
@@ -24,7 +24,7 @@ _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
 _MOST_REASONS = 3
 _WORTH_TELLING = 0.5
 """The shortest time, in seconds, that does not round to 0."""
-_NOTES = (NONE_SEEN, UNKNOWN)
+_NOTES = (NONE_SEEN, NO_RECORD)
 """Remarks about the guard that may be appended to the single line printed for a run without faults."""
 _SPELT_OUT = {UNRELATED: "an error in the script itself"}
 """Descriptions of faults whose names alone would tell the reader nothing."""
