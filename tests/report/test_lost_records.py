@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import shutil
@@ -9,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from recorded_runs import survived, write
+from recorded_runs import BEGIN, survived, write
 
 from oomph import cli
 from oomph.journal.events import RunEnded
-from oomph.report.html import as_page
+from oomph.report.html import as_page, duration_of
 from oomph.report.recording import read_recording
+from oomph.report.timeline import in_words
 from oomph.run.directory.recorded_story import recorded_run
 from oomph.run.report.summary import summarise
 
@@ -196,3 +198,49 @@ def test_a_lost_run_json_is_told(run, capsys, content, state):
     assert f"run.json in run is {state}" in printed.out
     assert cli.main(["explain", str(run)]) == 0
     assert f"run.json in run is {state}" in capsys.readouterr().err
+
+
+def shift(run: Path, attempt: int, seconds: float, after: float = 0.0) -> None:
+    """Change the clock of an attempt, from some time after the beginning of the run on."""
+    for path in run.glob(f"journal/{attempt}-*"):
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        for event in events:
+            event["time"] += seconds if event["time"] > BEGIN + after else 0
+        path.write_text("".join(f"{json.dumps(event, separators=(',', ':'))}\n" for event in events))
+
+
+@pytest.mark.parametrize("seconds", [-365 * 86400, -400, 30 * 86400 - 365 * 86400])
+@pytest.mark.parametrize(("attempt", "after"), [(1, 50), (2, 120)])
+def test_durations_do_not_depend_on_a_clock_that_is_turned_back(run, capsys, seconds, attempt, after):
+    shift(run, attempt, seconds, after)
+    shutil.rmtree(run / "monitor")
+    recording = read_recording(run)
+    assert [in_words(each, recording).split(",")[0] for each in recording.attempts] == ["1 min 40 s", "3 min 19 s"]
+    assert duration_of(recording) == "4 min 59 s"
+    assert "4 min 59 s; the clock was changed meanwhile" in as_page(recording)
+    assert recording.summary.seconds_restarting < 60
+
+
+def test_a_clock_that_is_set_forward_by_a_year_between_two_attempts_costs_no_year(run):
+    shift(run, 1, -365 * 86400, after=-1)
+    assert recorded_run(run).summary.seconds_restarting == 0
+
+
+def test_without_its_end_the_duration_of_an_attempt_is_unknown_after_a_change_of_the_clock(run):
+    change(run, status="running")
+    keep_lines(run, "2-0-supervisor.jsonl", 2)
+    shift(run, 2, -365 * 86400, 120)
+    recording = read_recording(run)
+    assert in_words(recording.attempts[1], recording).startswith("for an unknown time, since the clock was changed, ")
+    assert duration_of(recording) == "unknown time"
+
+
+def test_a_running_run_has_no_end_and_no_duration_of_it(run, capsys):
+    change(run, status="running")
+    keep_lines(run, "2-0-supervisor.jsonl", 2)
+    with (run / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert cli.main(["report", str(run), "--format", "md"]) == 0
+    printed = capsys.readouterr().out
+    assert "| so far | running, 120 steps, 1 checkpoint of 1 MiB |" in printed
+    assert "the end" not in printed

@@ -134,7 +134,7 @@ def tell_what_is_missing(path: Path) -> None:
 
 
 _END_BYTES = 1 << 16
-_FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12} steps?))?", re.MULTILINE)
+_FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, ([\d,]{1,15} steps?))?", re.MULTILINE)
 
 
 def survived(target: str | None) -> str:

@@ -108,8 +108,9 @@ def as_inline_json(data: object) -> str:
 def _headline(recording: Recording) -> Iterator[str]:
     story, summary = recording.story, recording.summary
     tone = "bad" if story.failed else "warn" if story.incidents or story.gap else "good"
+    tone = tone if recording.record is not None or recording.attempts else "soft"
     yield f'<h1 id="head-title"><code>{safe(shortened(recording.title, _LONGEST_TITLE))}</code></h1>\n'
-    yield f'<p class="outcome {tone if recording.record or recording.attempts else "soft"}">{safe(recording.outcome)}</p>\n'
+    yield f'<p class="outcome {tone}">{safe(recording.outcome)}</p>\n'
     result = result_in_words(summary)
     if result:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
@@ -135,7 +136,13 @@ _SAVING: Mapping[SavingKind, str] = {
 def _when(recording: Recording) -> str:
     begin, end = (in_local_time(at, _DATE) for at in (recording.begin, recording.end))
     until = f"so far ({end})" if recording.is_going_on else end
-    return f"{begin} to {until}, {as_duration(recording.end - recording.begin)}"
+    changed = "; the clock was changed meanwhile" * recording.is_clock_changed
+    return f"{begin} to {until}, {duration_of(recording)}{changed}"
+
+
+def duration_of(recording: Recording) -> str:
+    """Return how long a run took, as text."""
+    return "unknown time" if recording.seconds is None else as_duration(recording.seconds)
 
 
 def _attempts(recording: Recording) -> Iterator[str]:
@@ -172,7 +179,7 @@ def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> 
 
 def _how_drawn(recording: Recording) -> str:
     curves = recording.curves
-    note = f"{counted(curves.samples, 'sample', ',')}, one a second"
+    note = f"{counted(curves.samples, 'sample')}, one a second"
     if curves.is_thinned:
         note += f"; of every {as_duration(curves.interval)} the smallest and the largest value are shown"
     if curves.went_back:

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from oomph.doctor.recorded import recorded
@@ -37,6 +38,12 @@ from oomph.run.report.story import Story
 from oomph.run.report.summary import Summary, is_of_training
 from oomph.terminal.amounts import counted
 
+_LONGEST_SECONDS = 1e9
+_TOLERATED_SECONDS = 1.0
+"""How far a clock is turned back without any harm, as when it is set by the network's time."""
+_SUSPENDED_SECONDS = 7 * 86400.0
+"""How much longer than its process an attempt may last, since a machine may be suspended meanwhile."""
+
 
 @dataclass(frozen=True)
 class ReportedAttempt:
@@ -47,6 +54,8 @@ class ReportedAttempt:
     """The Unix time of its first event."""
     end: float | None
     """The Unix time of its end, or None if it has not ended, or nobody saw the end."""
+    seconds: float | None = None
+    """How long it took by a clock that nobody can change, or None if nobody saw its end."""
     returncode: int | None = None
     steps: int | None = None
     """The steps of the run when it ended, or None if unknown."""
@@ -75,6 +84,8 @@ class Recording:
     """The machine at the last start, or None if the journal does not describe it."""
     left: Unfinished | None = None
     """The state of a run that has not finished, or None for others."""
+    is_clock_changed: bool = False
+    """True if the clock was turned back during the run, or forward by far."""
     missing: tuple[str, ...] = ()
     """What of the run cannot be read, as sentences."""
     now: float = field(default_factory=time.time)
@@ -124,6 +135,14 @@ class Recording:
         return max([self.begin, *known])
 
     @property
+    def seconds(self) -> float | None:
+        """How long the run took, or None if that is unknown, since the clock was changed during it."""
+        if not self.is_clock_changed:
+            return self.end - self.begin
+        known = [attempt.seconds for attempt in self.attempts if attempt.seconds is not None]
+        return sum(known) if len(known) == len(self.attempts) else None
+
+    @property
     def kept_steps(self) -> int:
         """The steps that restarts did not have to train again, because a checkpoint had them."""
         return sum(attempt.resumed_at or 0 for attempt in self.attempts[1:])
@@ -138,19 +157,21 @@ def read_recording(path: Path) -> Recording:
         events = run.events
         if not events and not curves.times:
             raise ExamineError(why_nothing_is_told(path))
+        attempts = tuple(map(_attempt, by_attempt(events)))
         return Recording(
             path=path,
             record=run.record,
             events=events,
             summary=run.summary,
             story=run.story,
-            attempts=tuple(map(_attempt, by_attempt(events))),
+            attempts=attempts,
             decisions=tuple(replay(events)),
             diagnoses=tuple(_diagnoses(path)),
             curves=curves,
             profiles=read_profiles(path, events),
             snapshot=recorded(path),
             left=unfinished(path),
+            is_clock_changed=curves.went_back or _is_clock_changed(events, attempts),
             missing=run.missing,
         )
 
@@ -173,11 +194,27 @@ def _attempt(events: Sequence[Event]) -> ReportedAttempt:
         number=events[0].attempt,
         begin=begin,
         end=_end_of(begin, events, ended),
+        seconds=None if ended is None or not 0 <= ended.seconds < _LONGEST_SECONDS else ended.seconds,
         returncode=None if ended is None else ended.returncode,
         steps=None if ended is None else ended.steps,
         saved=0 if ended is None else ended.saved,
         resumed_at=max(resumed, default=None),
         asked_for_another=last(events, RestartRequested) is not None,
+    )
+
+
+def _is_clock_changed(events: Sequence[Event], attempts: Sequence[ReportedAttempt]) -> bool:
+    newest: dict[tuple[int, int, str], float] = {}
+    for event in events:
+        writer = event.attempt, event.rank, event.role
+        if event.time < newest.get(writer, event.time) - _TOLERATED_SECONDS:
+            return True
+        newest[writer] = event.time
+    turned_back = any(after.begin < before.begin - _TOLERATED_SECONDS for before, after in pairwise(attempts))
+    return turned_back or any(
+        each.end - each.begin - each.seconds > _SUSPENDED_SECONDS
+        for each in attempts
+        if each.end is not None and each.seconds is not None
     )
 
 
@@ -214,7 +251,7 @@ def account_of(recording: Recording) -> list[tuple[str, str]]:
         return []  # samples alone, of oomph.Monitor
     rows = rows_of(recording.summary, stopped(recording.events), recording.is_going_on)
     if recording.kept_steps:
-        kept = counted(recording.kept_steps, "step", ",")
+        kept = counted(recording.kept_steps, "step")
         rows.append(("what was saved", f"{kept} did not have to be trained again after a restart"))
     return rows
 

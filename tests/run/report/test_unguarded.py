@@ -10,7 +10,16 @@ import pytest
 from oomph.journal.journal import Event
 from oomph.protocol.replacements import SUPERVISED, UNGUARDED_KINDS, unguarded_in_words
 from oomph.run.report.account import account
-from oomph.run.report.causes import NO_PYTHON, NO_RECORD, NONE_SEEN, NOT_ASKED, NOT_LOADED, RECOVERED, remedies, unguarded
+from oomph.run.report.causes import (
+    NO_PYTHON,
+    NO_RECORD,
+    NONE_SEEN,
+    NOT_ASKED,
+    NOT_LOADED,
+    RECOVERED,
+    remedies,
+    unguarded,
+)
 from oomph.run.report.labels import UNGUARDED, label_of
 from oomph.run.report.summary import summarise
 

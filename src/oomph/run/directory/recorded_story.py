@@ -17,7 +17,7 @@ from oomph.explain.reading.run import why_nothing_is_known
 from oomph.files.conforming import conforms
 from oomph.files.oomph_folder import NOTEBOOKS
 from oomph.journal.events import RunEnded
-from oomph.journal.gaps import JournalGap, gap_in
+from oomph.journal.gaps import gap_in
 from oomph.journal.journal import Event, pairs, read_journal
 from oomph.protocol.reasons import reasons_from
 from oomph.run.directory.run_directory import FINISHED, KEPT, RUNNING, STATUSES, RunRecord, read_record, read_summary
@@ -99,9 +99,7 @@ def _summary_of_a_part(path: Path, events: Sequence[Event], attempts: int, statu
     found = summarise(events, exit_code)
     if not is_end_known:
         found = replace(found, steps=0, steps_repeated=0, seconds=0.0)  # those until then are not those of the run
-    return replace(
-        found, **{"attempts": max(attempts, found.attempts), "exactness": UNKNOWN, "reasons": (), **stored}
-    )
+    return replace(found, **{"attempts": max(attempts, found.attempts), "exactness": UNKNOWN, "reasons": (), **stored})
 
 
 def _summed_up(path: Path, status: str) -> dict[str, Any]:

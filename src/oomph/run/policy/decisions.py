@@ -136,9 +136,9 @@ def _why_finished(ending: Ending) -> str:
 def _why_within_budget(decision: Decision) -> Iterator[str]:
     ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.action
     if ending.steps > decision.ledger.best_steps:
-        yield f"{counted(ending.steps, 'step')} is further than any failed attempt reached: every ladder is reset"
+        yield f"{counted(ending.steps, 'step')} is further than any failed attempt reached: all remedies may be tried again"
     elif ledger.best_steps:
-        yield f"no progress beyond the {ledger.best_steps} steps of an earlier failed attempt"
+        yield f"no progress beyond the {ledger.best_steps:,} steps of an earlier failed attempt"
     else:
         yield "no step has been committed yet"
     poison = poison_step(ending, ledger)
@@ -147,7 +147,9 @@ def _why_within_budget(decision: Decision) -> Iterator[str]:
     begin = ledger.rungs.get(ending.fault, 0)
     rungs = ladder(ending.fault)
     end = action.rung if isinstance(action, Restart) else len(rungs)
-    yield f"ladder of {ending.fault}: {', '.join(rungs[: _last_of_interest(rungs)])}; used before: {begin}"
+    named = ("nothing changed" if rung == SAME else rung for rung in rungs[: _last_of_interest(rungs)])
+    tried = f"{begin} of them tried before" if begin else "none tried before"
+    yield f"restarts after {ending.fault}, in this order: {', '.join(named)}; {tried}"
     for index in range(begin, end):
         reason = why_not(rungs[index], decision.conditions, ledger.changes, decision.allowed, poison)
         if reason and rungs[index] != "skip-batch":
@@ -164,7 +166,7 @@ def _what_happened(decision: Decision) -> str:
     how = ProcessEnd(ending.returncode).number
     says_nothing = ending.fault == how or (isinstance(decision.action, Finish) and ending.returncode == 0)
     name = "" if says_nothing else f" ({ending.fault})"
-    where = f"; {counted(ending.steps, 'step')} done, {ending.saved} saved" if ending.steps else ""
+    where = f"; {counted(ending.steps, 'step')} done, {ending.saved:,} saved" if ending.steps else ""
     if ending.place is not None and not isinstance(decision.action, Finish):
         where += f", at {place_in_words(*ending.place, ending.epoch_over)}"
     return f"attempt {decision.attempt} ended by {how}{name}{where}"

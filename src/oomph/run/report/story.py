@@ -198,7 +198,7 @@ def _outcome(summary: Summary, faults: int, by_whom: str, ended: str, lacks: str
         ended: how it ended according to run.json, or an empty string.
         lacks: "lost" if there is no event, "incomplete" if some are missing, or an empty string.
     """
-    steps = f" after {counted(summary.steps, 'step', ',')}" if summary.steps else ""
+    steps = f" after {counted(summary.steps, 'step')}" if summary.steps else ""
     attempts = f" in {counted(summary.attempts, 'attempt')}" if summary.attempts > 1 else ""
     took = f", {as_duration(summary.seconds)}" if summary.seconds or not lacks else ""
     why = f": {summary.gave_up}" if summary.gave_up else ""
@@ -285,7 +285,7 @@ def _probes(attempt: int, failed: Sequence[ProbeFailed]) -> Incident:
     """Combine the probes that ran out of memory, in steps that did not, into one incident. Only time was lost."""
     seconds = sum(probe.seconds for probe in failed)
     done = f"continued: only a check of the micro-batches, on {failed[0].samples} samples at once, ran out of memory"
-    cost = f"{seconds:.0f} s, {counted(len(failed), 'out-of-memory error')}"
+    cost = f"{as_duration(seconds)}, {counted(len(failed), 'out-of-memory error')}"
     return Incident(OUT_OF_MEMORY, attempt, _place(failed[0]), failed[0].message, done, cost)
 
 
@@ -296,7 +296,7 @@ def _recovered(attempt: int, failed: Oom, errors: int, recovered: Recovered, kin
         _place(recovered) or recovered.during or ("" if recovered.piece is None else "map_batches"),
         failed.message,
         _divided(recovered, recovered.guard or kind),
-        f"{recovered.seconds:.0f} s, {counted(errors, 'out-of-memory error')}",
+        f"{as_duration(recovered.seconds)}, {counted(errors, 'out-of-memory error')}",
     )
 
 
@@ -389,7 +389,7 @@ def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom], probes: int)
     if not _guarded(failed) or last(attempt, RestartRequested) is None:
         return ""
     seconds = _guarded(failed)[-1].seconds + seconds_until_restart(attempt)
-    return f"{seconds:.0f} s, {counted(len(_guarded(failed)) + probes, 'out-of-memory error')}"
+    return f"{as_duration(seconds)}, {counted(len(_guarded(failed)) + probes, 'out-of-memory error')}"
 
 
 def _repeated(ended: AttemptEnded | None, following: Sequence[Event]) -> str:
@@ -424,7 +424,7 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
         yield Saving(
             "micro-batch",
             seconds,
-            f"The {seconds:.0f} s spent finding a micro-batch: start with its size{alike}",
+            f"The {as_duration(seconds)} spent finding a micro-batch: start with its size{alike}",
             shlex.join(command),
         )
     repeated = max(0, summary.steps_repeated - steps_lost_to_refusals(events))
@@ -436,7 +436,7 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
         yield Saving(
             "checkpoints",
             seconds,
-            f"Part of the {seconds:.0f} s that {counted(repeated, 'repeated step')} took: checkpoints at"
+            f"Part of the {as_duration(seconds)} that {counted(repeated, 'repeated step')} took: checkpoints at"
             f" shorter intervals, which also cost time{alike}",
             shlex.join(command),
         )
