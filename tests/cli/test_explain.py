@@ -570,7 +570,7 @@ def test_missing_journal_is_rejected_with_and_without_decisions(tmp_path: Path) 
     (tmp_path / "journal/1-0-supervisor.jsonl").unlink()
     for words in ([str(tmp_path)], [str(tmp_path), "--decisions"]):
         with pytest.raises(
-            ExamineError, match="is missing, so what happened in that run is unknown; its run.json says: running"
+            ExamineError, match=r"is missing, so what happened in that run is unknown; its run\.json says: running"
         ):
             run(*words)
 

@@ -64,6 +64,8 @@ class RunRecord(NamedTuple):
     """The `oomph run` options, as the user last typed them."""
     entropy: str = ""
     """The seed that replaces the system's entropy in every attempt, or an empty string for none."""
+    digest: str = ""
+    """A digest of the command if it contains a secret, which is not stored; an empty string otherwise."""
 
     def to_json(self) -> str:
         """Return the record as the text of run.json."""
@@ -86,6 +88,7 @@ class RunRecord(NamedTuple):
                 host=str(document["host"]),
                 options=_words(document["options"], "options"),
                 entropy=_hexadecimal(document["entropy"]),
+                digest=str(document.get("digest", "")),
             )
         except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error

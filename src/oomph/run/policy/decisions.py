@@ -136,7 +136,7 @@ def _why_finished(ending: Ending) -> str:
 def _why_within_budget(decision: Decision) -> Iterator[str]:
     ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.action
     if ending.steps > decision.ledger.best_steps:
-        yield f"{counted(ending.steps, 'step')} is further than any failed attempt reached: all remedies may be tried again"
+        yield f"{counted(ending.steps, 'step')} is further than any failed attempt reached: all may be tried again"
     elif ledger.best_steps:
         yield f"no progress beyond the {ledger.best_steps:,} steps of an earlier failed attempt"
     else:
