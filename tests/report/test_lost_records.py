@@ -244,3 +244,26 @@ def test_a_running_run_has_no_end_and_no_duration_of_it(run, capsys):
     printed = capsys.readouterr().out
     assert "| so far | running, 120 steps, 1 checkpoint of 1 MiB |" in printed
     assert "the end" not in printed
+
+
+@pytest.mark.parametrize(("content", "told"), [(None, ""), (b"rubbish\n", "the samples in run/monitor are damaged")])
+def test_a_report_without_charts_says_why(run, capsys, content, told):
+    for path in (run / "monitor").glob("samples*"):
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+    assert cli.main(["report", str(run), "--format", "md"]) == 0
+    printed = capsys.readouterr()
+    assert "There are no charts, since there are no samples of the monitor that can be read." in printed.out
+    assert told in printed.err
+    assert told in printed.out
+    assert "There are no charts" in as_page(read_recording(run))
+
+
+def test_lost_samples_in_the_middle_are_told_and_a_pause_between_attempts_is_no_loss(tmp_path):
+    run = survived(tmp_path / "run", begin_of_samples=60)
+    assert read_recording(run).missing == (
+        "1 min 1 s of the run have no samples, which are missing or damaged: the charts have gaps",
+    )
+    whole = survived(tmp_path / "whole")
+    assert read_recording(whole).missing == ()

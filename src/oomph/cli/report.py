@@ -116,16 +116,12 @@ def _comparison(args: argparse.Namespace, runs: list[Path]) -> str:
 
 def _read(run_dir: Path) -> Recording:
     """Read a run, and report what of it cannot be read. Raises the errors of `read_recording`."""
-    from oomph.monitor.store import COMPRESSED, TAIL
     from oomph.report.recording import read_recording
 
     _tell_of_the_wait(run_dir)
     recording = read_recording(run_dir)
     for text in recording.missing:
         say(text)
-    for name in ("journal", COMPRESSED, TAIL):
-        if os.path.lexists(run_dir / name) and not os.access(run_dir / name, os.R_OK):
-            say(f"{run_dir / name} cannot be read: permission denied; the report lacks what it holds")
     return recording
 
 

@@ -17,7 +17,7 @@ from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.processes import Listing, listing_of
 from oomph.report.profiles import ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, as_documents, operations_of, rows_of
-from oomph.report.recording import Recording, account_of, micro_batches_of
+from oomph.report.recording import Recording, account_of, micro_batches_of, why_no_charts
 from oomph.report.timeline import in_words
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.message import shown, shown_line
@@ -42,8 +42,10 @@ def _markdown(recording: Recording) -> Iterator[str]:
         yield "\n## Attempts\n"
         yield from (f"{each.number}. {_text(in_words(each, recording))}" for each in recording.attempts)
     drawn = charts.charts_of(recording.curves)
-    if drawn:
-        yield "\n## Over time\n"
+    yield "\n## Over time\n"
+    if not drawn:
+        yield why_no_charts(recording)
+    else:
         rows = [(f"{chart.title}: {row[0]}", *row[1:]) for chart in drawn for row in charts.as_rows(chart)]
         yield from _table(("", "smallest", "mean", "largest", "last"), rows)
     yield from _profiles(recording.profiles)

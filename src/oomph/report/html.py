@@ -22,7 +22,7 @@ from oomph.report.charts import Chart, TimeLine
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.profiles import COMPILED, ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, operations_of, rows_of
-from oomph.report.recording import Recording, account_of, micro_batches_of
+from oomph.report.recording import Recording, account_of, micro_batches_of, why_no_charts
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.story import SavingKind
@@ -170,7 +170,7 @@ def _at(moment: float) -> str:
 def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
     """Yield what all charts share: how they are made, how they are used, and above them the attempts as bars."""
     yield _heading("time", "Over time")
-    yield f'<p class="soft">{safe(_how_drawn(recording) if drawn else _why_no_charts(recording))}</p>\n'
+    yield f'<p class="soft">{safe(_how_drawn(recording) if drawn else why_no_charts(recording))}</p>\n'
     yield HOW_TO_ZOOM if drawn else ""
     if recording.attempts:
         yield timeline.keys_of(recording, line)
@@ -191,12 +191,6 @@ HOW_TO_ZOOM = (
     '<p class="soft live">Drag to zoom, double-click to see everything. With the keyboard: arrow keys move the'
     " cursor, + and − zoom, 0 shows everything.</p>\n"
 )
-
-
-def _why_no_charts(recording: Recording) -> str:
-    if recording.is_notebook:
-        return "There are no charts, since no monitor samples a notebook's kernel."
-    return "There are no charts, since the monitor has left no samples."
 
 
 def figures(drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +27,7 @@ from oomph.journal.events import (
 )
 from oomph.journal.journal import Event, by_attempt, facts, last, pairs
 from oomph.journal.journal_reader import JournalReader
+from oomph.monitor.store import COMPRESSED, FOLDER, TAIL
 from oomph.page.axis import is_plausible
 from oomph.report.curves import Curves, read_curves
 from oomph.report.profiles import Profiles, read_profiles
@@ -36,9 +39,11 @@ from oomph.run.report.account import rows_of
 from oomph.run.report.attempts import stopped
 from oomph.run.report.story import Story
 from oomph.run.report.summary import Summary, is_of_training
-from oomph.terminal.amounts import counted
+from oomph.terminal.amounts import as_duration, counted
 
 _LONGEST_SECONDS = 1e9
+_WORTH_TELLING_SECONDS = 20.0
+"""The time without samples that is worth a sentence: a monitor needs some to start, and waits for a busy machine."""
 _TOLERATED_SECONDS = 1.0
 """How far a clock is turned back without any harm, as when it is set by the network's time."""
 _SUSPENDED_SECONDS = 7 * 86400.0
@@ -171,9 +176,29 @@ def read_recording(path: Path) -> Recording:
             profiles=read_profiles(path, events),
             snapshot=recorded(path),
             left=unfinished(path),
-            is_clock_changed=curves.went_back or _is_clock_changed(events, attempts),
-            missing=run.missing,
+            is_clock_changed=(is_clock_changed := curves.went_back or _is_clock_changed(events, attempts)),
+            missing=(*run.missing, *_lost_samples(path, curves, () if is_clock_changed else attempts)),
         )
+
+
+def _lost_samples(path: Path, curves: Curves, attempts: Sequence[ReportedAttempt]) -> Iterator[str]:
+    """Yield a sentence if samples of these attempts were lost. Those that the monitor has never taken are no loss."""
+    files = [path / name for name in (COMPRESSED, TAIL) if os.path.lexists(path / name)]
+    if locked := [each for each in (path / FOLDER, *files) if os.path.lexists(each) and not os.access(each, os.R_OK)]:
+        yield f"{locked[0]} cannot be read: permission denied; the report lacks what it holds"
+    elif files and not curves.times:
+        yield f"the samples in {path / FOLDER} are damaged, so there are no charts"
+    elif (seconds := _unsampled_seconds(curves, attempts)) > _WORTH_TELLING_SECONDS:
+        yield f"{as_duration(seconds)} of the run have no samples, which are missing or damaged: the charts have gaps"
+
+
+def _unsampled_seconds(curves: Curves, attempts: Sequence[ReportedAttempt]) -> float:
+    """Return how much of the attempts, as far as they have ended, has no samples."""
+    if not curves.times:
+        return 0.0
+    gaps = [(-math.inf, curves.times[0]), *curves.gaps, (curves.times[-1], math.inf)]
+    spans = [(attempt.begin, attempt.end) for attempt in attempts if attempt.end is not None]
+    return sum(max(0.0, min(end, until) - max(begin, since)) for begin, end in spans for since, until in gaps)
 
 
 def _diagnoses(path: Path) -> Iterator[Diagnosis]:
@@ -254,6 +279,13 @@ def account_of(recording: Recording) -> list[tuple[str, str]]:
         kept = counted(recording.kept_steps, "step")
         rows.append(("what was saved", f"{kept} did not have to be trained again after a restart"))
     return rows
+
+
+def why_no_charts(recording: Recording) -> str:
+    """Explain in a sentence why there are no samples to draw."""
+    if recording.is_notebook:
+        return "There are no charts, since no monitor samples a notebook's kernel."
+    return "There are no charts, since there are no samples of the monitor that can be read."
 
 
 def version_of(recording: Recording) -> str:
