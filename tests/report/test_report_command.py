@@ -215,3 +215,11 @@ def test_part_of_a_run_that_cannot_be_read_is_named(run, capsys, monkeypatch):
     assert cli.main(["report", str(run), "--format", "md"]) == 0
     told = capsys.readouterr().err
     assert f"{run}/monitor/samples.jsonl cannot be read: permission denied; the report lacks what it holds" in told
+
+
+def test_a_pipe_to_write_to_is_announced_since_somebody_has_to_read_from_it(run, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
+        assert cli.main(["report", str(run), "--format", "md", "--out", str(tmp_path / "pipe")]) == 0
+        assert reader.communicate(timeout=LIMIT)[0].startswith("# train.py")
+    assert f"waiting for a program to read from {tmp_path}/pipe" in capsys.readouterr().err

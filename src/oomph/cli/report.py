@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -172,6 +173,8 @@ def _write_lines(lines: Iterable[str], out: str | None) -> None:
             sys.stdout.writelines(lines)
             sys.stdout.flush()
         elif os.path.exists(out) and not os.path.isfile(out):  # a device or a pipe
+            if stat.S_ISFIFO(os.stat(out).st_mode):
+                say(f"waiting for a program to read from {out}")
             with Path(out).open("w", encoding="utf-8") as file:
                 file.writelines(lines)
         else:

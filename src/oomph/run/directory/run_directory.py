@@ -88,7 +88,7 @@ class RunRecord(NamedTuple):
                 host=str(document["host"]),
                 options=_words(document["options"], "options"),
                 entropy=_hexadecimal(document["entropy"]),
-                digest=str(document.get("digest", "")),
+                digest=str(document["digest"]),
             )
         except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error
@@ -148,9 +148,8 @@ class RunDirectory:
             identity = pin(path)
             lock_fd = lock_run(path)
         except FileExistsError as error:
-            raise RunDirectoryError(
-                f"the run directory {path} cannot be written: it is a file, not a folder"
-            ) from error
+            what = "a link to a folder that does not exist" if path.is_symlink() else "a file, not a folder"
+            raise RunDirectoryError(f"the run directory {path} cannot be written: it is {what}") from error
         except OSError as error:
             unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
