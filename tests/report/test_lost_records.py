@@ -63,6 +63,7 @@ def told_by_watch(capsys: pytest.CaptureFixture[str], run: Path) -> str:
     return str(json.loads(capsys.readouterr().out)["jobs"][0]["state"])
 
 
+UNREADABLE = "nothing of its journal can be read"
 UNKNOWN = "what else happened is unknown: its journal is incomplete"
 
 
@@ -134,7 +135,7 @@ LOST: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("what", LOST)
 def test_without_a_journal_what_happened_is_unknown(run, capsys, what):
     LOST[what](run)
-    assert told_by_report(capsys, run) == "finished in 2 attempts; what happened is unknown: its journal is lost"
+    assert told_by_report(capsys, run) == f"finished in 2 attempts; what else happened is unknown: {UNREADABLE}"
     page = as_page(read_recording(run))
     assert "no fault found" not in page
     assert "unguarded" not in page
@@ -144,7 +145,7 @@ def test_without_a_journal_what_happened_is_unknown(run, capsys, what):
     assert said.endswith("what happened in that run is unknown; its run.json says: finished")
     (run / "stderr").mkdir()
     (run / "stderr" / "1.log").write_text("all is well\n")
-    assert told_by_explain(capsys, run) == "finished in 2 attempts; what happened is unknown: its journal is lost"
+    assert told_by_explain(capsys, run) == f"finished in 2 attempts; what else happened is unknown: {UNREADABLE}"
 
 
 def test_a_lost_journal_of_a_killed_run_is_not_called_faultless(run, capsys):
@@ -153,7 +154,7 @@ def test_a_lost_journal_of_a_killed_run_is_not_called_faultless(run, capsys):
         path.unlink()
     (run / "stderr").mkdir()
     (run / "stderr" / "1.log").write_text("all is well\n")
-    expected = "what happened is unknown: its journal is lost; the run has not finished: oomph was terminated"
+    expected = f"what happened is unknown: {UNREADABLE}; the run has not finished: oomph was terminated"
     assert told_by_explain(capsys, run).startswith(expected)
     assert told_by_report(capsys, run).startswith(expected)
 

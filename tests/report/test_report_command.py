@@ -61,7 +61,7 @@ def test_run_without_its_journal_is_not_called_healthy(run, capsys):
     assert cli.main(["report", str(run), "--out", "it.html"]) == 0
     assert "journal" in capsys.readouterr().err
     page = Path("it.html").read_text()
-    assert "what happened is unknown: its journal is lost" in page
+    assert "what else happened is unknown: nothing of its journal can be read" in page
     assert "no fault found" not in page
 
 

@@ -108,7 +108,7 @@ def as_inline_json(data: object) -> str:
 def _headline(recording: Recording) -> Iterator[str]:
     story, summary = recording.story, recording.summary
     tone = "bad" if story.failed else "warn" if story.incidents or story.gap else "good"
-    tone = tone if recording.record is not None or recording.attempts else "soft"
+    tone = tone if recording.record is not None or recording.attempts or story.gap else "soft"
     yield f'<h1 id="head-title"><code>{safe(shortened(recording.title, _LONGEST_TITLE))}</code></h1>\n'
     yield f'<p class="outcome {tone}">{safe(recording.outcome)}</p>\n'
     result = result_in_words(summary)

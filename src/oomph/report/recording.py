@@ -119,7 +119,7 @@ class Recording:
     @property
     def outcome(self) -> str:
         """How the run ended or stands."""
-        if not self.events and self.record is None:
+        if not self.events and self.record is None and not self.story.gap:
             return "nothing is recorded but samples"
         if self.left is None:
             return self.story.outcome

@@ -20,7 +20,16 @@ from oomph.journal.events import RunEnded
 from oomph.journal.gaps import gap_in
 from oomph.journal.journal import Event, pairs, read_journal
 from oomph.protocol.reasons import reasons_from
-from oomph.run.directory.run_directory import FINISHED, KEPT, RUNNING, STATUSES, RunRecord, read_record, read_summary
+from oomph.run.directory.run_directory import (
+    FINISHED,
+    KEPT,
+    RUNNING,
+    STATUSES,
+    RunRecord,
+    read_record,
+    read_summary,
+    why_no_record,
+)
 from oomph.run.directory.search import is_own_place
 from oomph.run.report.labels import ORDER, UNKNOWN
 from oomph.run.report.next_command import options_without_a_run
@@ -71,8 +80,7 @@ def _is_of_monitor(path: Path, record: RunRecord | None) -> bool:
 def _why_no_record(path: Path, record: RunRecord | None) -> str:
     if record is not None or _is_of_monitor(path, record):
         return ""
-    state = "damaged" if os.path.lexists(path / "run.json") else "missing"
-    return f"run.json in {path} is {state}: the command of the run is unknown, and whether it can go on"
+    return f"run.json in {path} {why_no_record(path)}; the command of the run is unknown, and whether it can go on"
 
 
 def _exit_code(events: Sequence[Event], attempts: int) -> int | None:

@@ -268,6 +268,19 @@ def read_record(path: Path) -> RunRecord | None:
         return None
 
 
+def why_no_record(path: Path) -> str:
+    """Say why there is no valid run.json in `path`, for a sentence about it."""
+    try:
+        _text(path)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except ValueError:
+        pass
+    return "is damaged"
+
+
 def _text(path: Path) -> str:
     return read_own(path, "run.json", _MOST_OF_RECORD).decode()
 

@@ -170,7 +170,9 @@ def story_of(
         for attempt, following in zip(attempts, [*attempts[1:], []], strict=False)
         for incident in _incidents(attempt, following)
     )
-    lacks = "" if gap is None or not gap.hides_events else "incomplete" if events else "lost"
+    lacks = ""
+    if gap is not None and gap.hides_events:
+        lacks = "its journal is incomplete" if events else "nothing of its journal can be read"
     return Story(
         outcome=_outcome(summary, len(incidents), by_whom, _ENDED.get(status, ""), lacks),
         failed=summary.exit_code not in (None, 0) or (summary.exit_code is None and status in _ENDED),
@@ -196,7 +198,7 @@ def _outcome(summary: Summary, faults: int, by_whom: str, ended: str, lacks: str
         faults: the number of incidents.
         by_whom: how it was stopped, or an empty string.
         ended: how it ended according to run.json, or an empty string.
-        lacks: "lost" if there is no event, "incomplete" if some are missing, or an empty string.
+        lacks: what is wrong with the journal, or an empty string.
     """
     steps = f" after {counted(summary.steps, 'step')}" if summary.steps else ""
     attempts = f" in {counted(summary.attempts, 'attempt')}" if summary.attempts > 1 else ""
@@ -211,9 +213,8 @@ def _outcome(summary: Summary, faults: int, by_whom: str, ended: str, lacks: str
     elif faults or not lacks:
         told = f"{counted(faults, 'fault') if faults else 'no fault'} found{steps}{attempts}"
     else:
-        return f"what happened is unknown: its journal is {lacks}"
-    what = "what else happened" if lacks == "incomplete" else "what happened"
-    return f"{told}; {what} is unknown: its journal is {lacks}" if lacks else told
+        return f"what happened is unknown: {lacks}"
+    return f"{told}; what else happened is unknown: {lacks}" if lacks else told
 
 
 # -- what happened ----------------------------------------------------------------------------------------------------
