@@ -147,22 +147,13 @@ def _answer(args: argparse.Namespace) -> int:
         evidence = sources.evidence(args.target, args.kernel_log, args.exit_status, is_text=args.is_text)
         diagnoses = _with_command(_directory(args.target), diagnose(evidence))
     except Unreadable as problem:
-        raise ExamineError(_why_unreadable(args.target, problem)) from problem
+        raise ExamineError(str(problem)) from problem
     except OSError as problem:
         raise ExamineError(f"cannot read {_file(args, problem)}: {problem.strerror or problem}") from problem
     if args.kernel_log is not None:
         sources.tell_what_the_kernel_shows(diagnoses)
     _print_diagnoses(args, diagnoses)
     return 1 if args.exit_code and diagnoses else 0
-
-
-def _why_unreadable(target: str | None, problem: Unreadable) -> str:
-    run = _directory(target)
-    if run is None:
-        return str(problem)
-    from oomph.run.directory.recorded_story import why_nothing_is_told
-
-    return why_nothing_is_told(run)
 
 
 def _runs(target: str | None) -> list[Path]:

@@ -17,7 +17,7 @@ from oomph.errors import ExamineError
 from oomph.explain.diagnose import words
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import Diagnosis
-from oomph.explain.reading.file import is_run, read_file, read_stream
+from oomph.explain.reading.file import Unreadable, is_run, read_file, read_stream
 from oomph.explain.reading.log import read_log
 from oomph.files.notebook_document import SUFFIX
 from oomph.files.opening import open_regular
@@ -120,8 +120,12 @@ def _is_terminal(path: Path) -> bool:
 
 def _read_run(path: Path) -> Iterator[Evidence]:
     from oomph.explain.reading.run import read_run  # not needed for a log
+    from oomph.run.directory.recorded_story import why_nothing_is_told
 
-    yield from read_run(path, words())
+    try:
+        yield from read_run(path, words())
+    except Unreadable as problem:
+        raise Unreadable(why_nothing_is_told(path)) from problem
     tell_what_is_missing(path)
 
 
