@@ -131,9 +131,9 @@ def _read_run(path: Path) -> Iterator[Evidence]:
 
 def tell_what_is_missing(path: Path) -> None:
     """Report the parts of a run that cannot be read."""
-    from oomph.run.directory.recorded_story import recorded_run
+    from oomph.run.directory.recorded_story import what_was_lost
 
-    for text in recorded_run(path).missing:
+    for text in what_was_lost(path):
         say(text)
 
 

@@ -17,7 +17,7 @@ from oomph.explain.reading.run import why_nothing_is_known
 from oomph.files.conforming import conforms
 from oomph.files.oomph_folder import NOTEBOOKS
 from oomph.journal.events import RunEnded
-from oomph.journal.gaps import gap_in
+from oomph.journal.gaps import JournalGap, gap_in
 from oomph.journal.journal import Event, pairs, read_journal
 from oomph.protocol.reasons import reasons_from
 from oomph.run.directory.run_directory import (
@@ -55,15 +55,21 @@ class RecordedRun:
 def recorded_run(path: Path) -> RecordedRun:
     """Read a run. Never raises: what cannot be read is left out, and told."""
     record, events = read_record(path), read_journal(path)
+    gap = _gap_in(path, record)
     attempts, status = (0, "") if record is None else (record.attempts, record.status)
-    gap = None if _is_of_monitor(path, record) else gap_in(path, attempts, status in _OVER)
     if gap is None or not gap.hides_events:
         summary = summarise(events, _exit_code(events, attempts))
     else:
         summary = _summary_of_a_part(path, events, attempts, status)
     typed, words = ((), ()) if record is None else (record.options, record.command)
-    missing = tuple(filter(None, (_why_no_record(path, record), "" if gap is None else gap.text)))
-    return RecordedRun(record, events, summary, story_of(events, summary, typed, words, status, gap), missing)
+    story = story_of(events, summary, typed, words, status, gap)
+    return RecordedRun(record, events, summary, story, _in_words(path, record, gap))
+
+
+def what_was_lost(path: Path) -> tuple[str, ...]:
+    """Return what of a run cannot be read, as sentences."""
+    record = read_record(path)
+    return _in_words(path, record, _gap_in(path, record))
 
 
 def why_nothing_is_told(path: Path) -> str:
@@ -72,15 +78,18 @@ def why_nothing_is_told(path: Path) -> str:
     return why_nothing_is_known(path) + ("" if record is None else f"; its run.json says: {record.status}")
 
 
-def _is_of_monitor(path: Path, record: RunRecord | None) -> bool:
-    """True for the folder of an `oomph.Monitor`, which has no run."""
-    return record is None and not os.path.lexists(path / "journal")
+def _gap_in(path: Path, record: RunRecord | None) -> JournalGap | None:
+    if record is None:
+        return gap_in(path) if os.path.lexists(path / "journal") else None  # the samples of an `oomph.Monitor`
+    return gap_in(path, record.attempts, record.status in _OVER)
 
 
-def _why_no_record(path: Path, record: RunRecord | None) -> str:
-    if record is not None or _is_of_monitor(path, record):
-        return ""
-    return f"run.json in {path} {why_no_record(path)}; the command of the run is unknown, and whether it can go on"
+def _in_words(path: Path, record: RunRecord | None, gap: JournalGap | None) -> tuple[str, ...]:
+    told = [] if gap is None else [gap.text]
+    if record is None and os.path.lexists(path / "journal"):
+        why = why_no_record(path)
+        told.insert(0, f"run.json in {path} {why}; the command of the run is unknown, and whether it can go on")
+    return tuple(told)
 
 
 def _exit_code(events: Sequence[Event], attempts: int) -> int | None:
