@@ -11,11 +11,11 @@ import sys
 import pytest
 
 from oomph.errors import RunDirectoryError
-from oomph.explain.reading.run import what_is_missing
 from oomph.files.opening import read_own
 from oomph.journal import journal_reader
 from oomph.journal.event import event_of
 from oomph.journal.events import AttemptEnded, FitFinished, GpuMemoryHeld
+from oomph.journal.gaps import gap_in
 from oomph.journal.journal import Event, Journal, read_journal, refuse_later, unreadable_lines
 from oomph.journal.journal_reader import JournalReader
 
@@ -231,7 +231,9 @@ def test_journal_memory_is_bounded(tmp_path, monkeypatch):
     assert 50 < len(reader.read()) < 400
     assert len(reader.read()) + reader.left_out() == 2000
     assert reader.unreadable_lines() == 0
-    assert "lines of the journal" in what_is_missing(tmp_path)
+    gap = gap_in(tmp_path)
+    assert gap is not None
+    assert "lines of the journal" in gap.text
     write_lines(tmp_path, "1-0-script.jsonl", many[0])  # rewritten
     assert len(reader.read()) == 1
     assert reader.left_out() == 0

@@ -307,9 +307,42 @@ def test_secret_inside_a_command_word_is_redacted_everywhere(monkeypatch):
     assert not redaction.holds_known_secret("adam a.py host bob")
 
 
-@pytest.mark.parametrize("value", ["fold7", "pinn12", "lr001", "ResNet50V2", "EfficientNetV2B0", "data2", "b4_s2"])
+@pytest.mark.parametrize("value", ["fold7", "ResNet50V2", "EfficientNetV2B0", "adam", "0.1", "data/"])
 def test_setting_after_a_short_option_is_not_redacted(value):
     assert redacted_words(["train.py", "-p", value]) == ["train.py", "-p", value]
+    assert redaction.digest_of_words(["train.py", "-p", value]) == ""
+
+
+@pytest.mark.parametrize("words", [
+    ("-p", "hunter2abc"), ("-p", "pinn12"), ("--cookie=abcDEF123xyz9",), ("--cookie", "abcDEF123xyz9"),
+    ("--cookie=sid=abcdef12; theme=dark",), ("--session=s3cr3tvalue99",), ("--session-id", "9f8e7d6c5b4a"),
+    ("PHPSESSID=9f8e7d6c5b4a3f2e1d",),
+])  # fmt: skip
+def test_what_is_hidden_in_print_is_hidden_in_what_is_stored(words):
+    given = ["train.py", *words, "--lr=0.1"]
+    hidden = redacted_words(given)
+    assert hidden == redacted_data({"command": given})["command"]
+    assert " ".join(hidden) == redacted(" ".join(given))
+    assert (hidden[0], hidden[-1]) == ("train.py", "--lr=0.1")
+    assert not any(words[-1].rpartition("=")[2] in word for word in hidden)
+
+
+@pytest.mark.parametrize("text", ["--session=night", "session=trial2", "DESKTOP_SESSION=plasma5", "Session(config=c)"])
+def test_name_of_a_session_is_kept(text):
+    assert redacted(text) == text
+
+
+def test_commands_that_look_the_same_without_their_secrets_differ_in_their_digests():
+    digests = {redaction.digest_of_words(["train.py", "-p", value]) for value in ("pinn12", "pinn13", "hunter2abc")}
+    assert len(digests) == 3
+    assert all(len(digest) == 4 for digest in digests), "too short to work out the secret"
+
+
+def test_a_setting_that_is_hidden_is_not_taken_for_a_known_secret(monkeypatch):
+    """Whatever holds a known secret is left out of checkpoints."""
+    monkeypatch.setattr(redaction, "_known", set())
+    know_secrets(["train.py", "-p", "mymodel12"], {})
+    assert not redaction.holds_known_secret("mymodel12")
 
 
 def test_secret_after_a_short_option_is_redacted_everywhere(monkeypatch):

@@ -99,6 +99,21 @@ def test_names_of_runs_are_completed_and_never_expanded(folder, shell, verb, run
     assert not list(folder.rglob("pwned"))
 
 
+@pytest.mark.parametrize(
+    ("shell", "words"),
+    [
+        pytest.param(*SHELLS[0].values, ("run", "tr"), marks=SHELLS[0].marks),
+        pytest.param(*SHELLS[0].values, ("explain", "20"), marks=SHELLS[0].marks),
+        pytest.param(*SHELLS[2].values, ("explain", "20"), marks=SHELLS[2].marks),
+    ],
+)
+def test_names_that_contain_newlines_are_not_offered_in_pieces(folder, shell, words):
+    before = completed(folder, shell, "oomph", *words)
+    (folder / "tr\nain.py").touch()
+    (folder / ".oomph/runs/20\n30").mkdir()
+    assert completed(folder, shell, "oomph", *words) == before
+
+
 def test_names_of_runs_are_completed_after_resume(folder):
     offered = completed(folder, "bash", "oomph", "run", "--resume", "=", "20")
     assert "20261130-train" in offered

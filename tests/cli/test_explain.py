@@ -162,7 +162,7 @@ def test_run_is_explained_from_its_journal(capsys: pytest.CaptureFixture[str], t
         ("device-oom", "cause"),
         ("killed", "consequence"),
     ]
-    run(str(tmp_path / "run"))
+    run(str(tmp_path / "run"), "--full")
     assert "attempt 2, epoch 2, step 13: " in capsys.readouterr().out
 
 
@@ -192,7 +192,7 @@ def test_killed_attempt_without_a_hang_is_still_reported(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("written", "says"), [(b"", "is empty"), (b"\x00\xff junk\n{}\n", "cannot be read"), (None, "is empty")]
+    ("written", "says"), [(b"", "is empty"), (b"\x00\xff junk\n{}\n", "cannot be read"), (None, "is missing")]
 )
 def test_run_without_a_readable_journal_is_rejected(tmp_path: Path, written: bytes | None, says: str) -> None:
     (tmp_path / "journal").mkdir()
@@ -221,7 +221,7 @@ def test_damaged_run_files_are_reported_in_every_output_form(
     assert run(str(tmp_path), *options) == 0
     said = capsys.readouterr().err
     assert f"1 line of the journal in {tmp_path} cannot be read; whatever it recorded is missing" in said
-    assert ("run.json" in said) == ("--decisions" not in options)
+    assert f"run.json in {tmp_path} is damaged" in said
 
 
 def fails(*words: str) -> tuple[type[OomphError], str]:
@@ -467,7 +467,10 @@ def make_record(folder: Path, status: str = "running", cwd: Path | None = None, 
     record = RunRecord(words, sys.executable, where, "", status=status, attempts=1, options=tuple(options))
     (folder / "run.json").write_text(record.to_json())
     (folder / "checkpoints" / "step-1-fit0-epoch0-step1").mkdir(parents=True, exist_ok=True)
-    Journal(folder, 1, "supervisor").write(AttemptStarted())
+    supervisor = Journal(folder, 1, "supervisor")
+    supervisor.write(AttemptStarted())
+    if status != "running":
+        supervisor.write(RunEnded(exit_code={"preempted": 75, "finished": 0}.get(status, 1)))
 
 
 def test_run_with_a_killed_supervisor_is_reported_as_unfinished(
@@ -509,7 +512,7 @@ def test_preempted_run_gets_a_resume_command(capsys: pytest.CaptureFixture[str],
     make_record(tmp_path, "preempted")
     run(str(tmp_path))
     text = one_line(capsys.readouterr().out)
-    assert "no fault found; the run has not finished: its machine was reclaimed, or could not continue" in text
+    assert "ended with exit code 75, 0 s; the run has not finished: its machine was reclaimed" in text
     assert f"Next: oomph run --resume={tmp_path} train.py --epochs 3 (resumes from its last checkpoint)" in text
     assert document(capsys, str(tmp_path))["run"]["state"] == "preempted"
 
@@ -578,7 +581,9 @@ def test_missing_journal_is_rejected_with_and_without_decisions(tmp_path: Path) 
     make_record(tmp_path)
     (tmp_path / "journal/1-0-supervisor.jsonl").unlink()
     for words in ([str(tmp_path)], [str(tmp_path), "--decisions"]):
-        with pytest.raises(ExamineError, match="that run cannot be explained"):
+        with pytest.raises(
+            ExamineError, match=r"is missing, so what happened in that run is unknown; its run\.json says: running"
+        ):
             run(*words)
 
 
@@ -698,4 +703,4 @@ def test_run_without_a_journal_is_explained_from_its_stderr_log(
     assert run(str(tmp_path)) == 0
     printed = capsys.readouterr()
     assert "illegal-memory-access" in printed.out
-    assert "its journal is missing" in printed.err
+    assert f"the journal in {tmp_path} is missing" in printed.err

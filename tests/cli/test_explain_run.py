@@ -51,10 +51,12 @@ def test_machine_section_precedes_the_next_command(
     assert following(text).startswith("oomph explain ")
 
 
-def test_run_without_a_story_is_explained_in_the_same_order(capsys: pytest.CaptureFixture[str], recorded: Path) -> None:
+def test_run_without_the_beginnings_of_its_attempts_is_explained_in_the_same_order(
+    capsys: pytest.CaptureFixture[str], recorded: Path
+) -> None:
     for path in recorded.glob("journal/*.jsonl"):
         path.write_text("".join(line for line in path.read_text().splitlines(True) if '"attempt-started"' not in line))
-    text = told(capsys, str(recorded))
+    text = told(capsys, str(recorded), "--full")
     assert text.index("The machine when the run started:\nFAIL") < text.index("\n\nNext:")
     assert following(text).startswith("oomph explain OOM101 (")
 

@@ -135,7 +135,7 @@ def test_bad_key_or_value_in_a_file_is_one_sentence_and_no_run(asked, capfd, tex
     ("name", "value", "said"),
     [
         ("OOMPH_VERIFY", "many", "OOMPH_VERIFY: many is not a positive whole number"),
-        ("OOMPH_REPORT", "perhaps", "OOMPH_REPORT expects 1 or 0, not perhaps"),
+        ("OOMPH_REPORT", "perhaps", "OOMPH_REPORT expects one of 1, true, yes, on, 0, false, no, off, not perhaps"),
         ("OOMPH_COLOR", "red", "OOMPH_COLOR expects one of auto, always, never, not red"),
     ],
 )
@@ -153,6 +153,35 @@ def test_mistyped_variable_gets_a_suggestion_and_an_unset_one_is_ignored(asked, 
     assert asked == [Request(words=("train.py",))]
     told = capfd.readouterr().err
     assert told == "oomph: OOMPH_CHECKPOINT_EVRY has no effect: did you mean OOMPH_CHECKPOINT_EVERY?\n"
+
+
+def test_unknown_variable_is_told_and_those_of_oomph_itself_are_not(asked, capfd, monkeypatch):
+    monkeypatch.setenv("OOMPH_SOMETHING_ELSE", "1")
+    monkeypatch.setenv("OOMPH_XLA_PYTHON", "python")
+    cli.main(["run", "train.py"])
+    assert asked == [Request(words=("train.py",))]
+    told = capfd.readouterr().err
+    assert told.startswith("oomph: OOMPH_SOMETHING_ELSE has no effect: OOMPH_* sets OOMPH_CHECKPOINT_EVERY, ")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["yes", "On", "1"])
+def test_a_variable_switches_an_option_on_in_any_usual_word(asked, capfd, monkeypatch, value):
+    monkeypatch.setenv("OOMPH_REPORT", value)
+    cli.main(["run", "train.py"])
+    assert "there is no report, since the run has no directory" in capfd.readouterr().err
+
+
+def test_a_long_file_is_read_to_its_end_and_a_huge_one_is_ignored_in_one_line(asked, capfd):
+    long = f'long = "{"x" * 2_500_000}"\n[tool.oomph]\nverify = 3\n'
+    Path("../pyproject.toml").write_text(long)
+    cli.main(["run", "train.py"])
+    assert asked[-1].guarding.verify == 3
+    capfd.readouterr()
+    Path("../pyproject.toml").write_text(f"#{'x' * (17 << 20)}\n{long}")
+    cli.main(["run", "train.py"])
+    assert asked[-1].guarding.verify is None
+    assert capfd.readouterr().err == "oomph: ../pyproject.toml is ignored: it is larger than 16 MiB\n"
 
 
 @pytest.mark.parametrize("content", [b"[tool.oomph\n", b"\xff oomph", b"a = " + b"[" * 100_000 + b" # oomph"])
@@ -232,6 +261,7 @@ def test_a_preset_is_an_option_of_its_verbs_and_no_variable_that_oomph_uses_itse
         for name in re.findall(r'"(OOMPH_[A-Z_]+)"', path.read_text())
     }
     assert {preset.variable for preset in PRESETS} & own <= {"OOMPH_COLOR"}
+    assert own - {"OOMPH_COLOR"} == set(presets._OWN)
     for preset in PRESETS:
         for verb in preset.verbs or cli.COMMANDS:
             module = importlib.import_module(cli.COMMANDS[verb][0])

@@ -226,8 +226,9 @@ def test_folder_that_only_looks_like_a_run_is_left_alone(tmp_path: Path) -> None
         ((), "say which runs to remove"),
         (("--older-than", "soon"), "expects a time"),
         (("--older-than", "9" * 400 + "d"), "expects a time"),
-        (("--keep", "-1"), "argument --keep"),
-        (("--keep", "²"), "not a whole number"),
+        (("--older-than", ""), "expects a time such as 12h, 30d or 8w, not ''"),
+        (("--keep", "-1"), "argument --keep: '-1' is not a number of runs, such as 0 or 10"),
+        (("--keep", "²"), "'²' is not a number of runs"),
         (("--keep", "3", "r"), "give either runs, or a folder and its rule"),
         (("r", "."), "give either runs, or a folder and its rule"),
     ],
@@ -236,6 +237,15 @@ def test_unclear_request_removes_nothing(tmp_path: Path, words: tuple[str, ...],
     run = made(tmp_path / "r")
     assert said in " ".join(call(tmp_path, "runs", "prune", *words, code=2).stderr.split())
     assert run.exists()
+
+
+def test_a_link_to_a_run_shows_the_size_of_the_run(tmp_path: Path) -> None:
+    run = made(tmp_path / "r")
+    (run / "checkpoint").write_bytes(bytes(1 << 20))
+    (tmp_path / "link").symlink_to(run)
+    (run / "loop").symlink_to(run)
+    sizes = [entry["bytes"] for entry in json.loads(call(tmp_path, "runs", "--json", "r", "link").stdout)["runs"]]
+    assert sizes[0] == sizes[1] >= 1 << 20
 
 
 # -- Git -------------------------------------------------------------------------------------------------------------

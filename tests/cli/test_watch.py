@@ -106,7 +106,7 @@ def test_run_in_another_format_is_refused_naming_both(tmp_path):
 def test_run_with_a_damaged_record_is_not_shown_as_monitored_training(tmp_path):
     (run_with_samples(tmp_path) / "run.json").write_text("{")
     ended = watch(tmp_path, "--once", "run")
-    assert ended.stderr == "oomph: run cannot be shown: its run.json is unreadable or damaged\n"
+    assert ended.stderr == "oomph: run cannot be shown: its run.json is damaged\n"
     assert (ended.stdout, ended.returncode) == ("", 3)
 
 

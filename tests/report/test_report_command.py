@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_run_without_its_journal_is_not_called_healthy(run, capsys):
     assert cli.main(["report", str(run), "--out", "it.html"]) == 0
     assert "journal" in capsys.readouterr().err
     page = Path("it.html").read_text()
-    assert "nothing is recorded but samples" in page
+    assert "what else happened is unknown: nothing of its journal can be read" in page
     assert "no fault found" not in page
 
 
@@ -167,7 +168,7 @@ def test_running_run_is_served_live_and_news_reach_the_page(tmp_path):
             page = _get(address)
             assert "connect-src 'self'" in page
             assert '"going_on":true' in page
-            assert "the end</dt><dd>running, " in page
+            assert "so far</dt><dd>running<" in page
             sample(path, samples(8, begin=BEGIN + 5))
             until = time.monotonic() + LIMIT
             while len(json.loads(_get(f"{address}news.json"))["data"]["times"]) < 13:
@@ -175,6 +176,10 @@ def test_running_run_is_served_live_and_news_reach_the_page(tmp_path):
                 time.sleep(0.2)
             with pytest.raises(urllib.error.HTTPError, match="421"):
                 _get(address, Host="rebound.example")
+            shutil.rmtree(path)
+            while "can no longer be read: this is its report as of" not in _get(address):
+                assert time.monotonic() < until, "the page never hears that the run was removed"
+                time.sleep(0.2)
         finally:
             server.terminate()
             assert server.wait(LIMIT) == 128 + 15
@@ -210,3 +215,11 @@ def test_part_of_a_run_that_cannot_be_read_is_named(run, capsys, monkeypatch):
     assert cli.main(["report", str(run), "--format", "md"]) == 0
     told = capsys.readouterr().err
     assert f"{run}/monitor/samples.jsonl cannot be read: permission denied; the report lacks what it holds" in told
+
+
+def test_a_pipe_to_write_to_is_announced_since_somebody_has_to_read_from_it(run, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
+        assert cli.main(["report", str(run), "--format", "md", "--out", str(tmp_path / "pipe")]) == 0
+        assert reader.communicate(timeout=LIMIT)[0].startswith("# train.py")
+    assert f"waiting for a program to read from {tmp_path}/pipe" in capsys.readouterr().err

@@ -13,8 +13,7 @@ GIB, MIB = 1 << 30, 1 << 20
 
 
 def test_counts_use_singular_and_plural():
-    assert [counted(number, "step") for number in (0, 1, 2, 1200)] == ["0 steps", "1 step", "2 steps", "1200 steps"]
-    assert [counted(number, "step", ",") for number in (1, 1200)] == ["1 step", "1,200 steps"]
+    assert [counted(number, "step") for number in (0, 1, 2, 1200)] == ["0 steps", "1 step", "2 steps", "1,200 steps"]
     assert [times(number) for number in (1, 2, 3)] == ["once", "twice", "3 times"]
 
 

@@ -110,7 +110,7 @@ _BASH = """_oomph_runs() {
     local run
     for run in .oomph/{runs,notebooks}/*/ ${OOMPH_RUNS_DIR:+"$OOMPH_RUNS_DIR"/.oomph/runs/*/}; do
         run=${run%%/}; run=${run##*/}
-        [[ $run != '*' && $run == "$word"* ]] && COMPREPLY+=("$(printf %%q "$run")")
+        [[ $run != '*' && $run != *$'\\n'* && $run == "$word"* ]] && COMPREPLY+=("$(printf %%q "$run")")
     done
 }
 _oomph() {
@@ -144,7 +144,9 @@ _oomph() {
             elif [[ $runs ]]; then _oomph_runs
             elif [[ $script ]]; then
                 compopt -o filenames
-                mapfile -t COMPREPLY < <(compgen -d -- "$word"; compgen -f -X '!*.py' -- "$word"
+                while IFS= read -r place; do  # a part of a name that contains a newline is no file
+                    [[ -e $place || $place == '~'* ]] && COMPREPLY+=("$place")
+                done < <(compgen -d -- "$word"; compgen -f -X '!*.py' -- "$word"
                     compgen -f -X '!*.ipynb' -- "$word")
             fi;;
     esac
@@ -245,7 +247,7 @@ def _described(name: str, purpose: str) -> str:
 
 _FISH = """function __oomph_runs
     for run in .oomph/runs/*/ .oomph/notebooks/*/ $OOMPH_RUNS_DIR/.oomph/runs/*/
-        path basename -- $run
+        string match -q -- '*'\\n'*' $run; or path basename -- $run
     end
 end
 function __oomph_at --description 'True before the script of a verb, whose options need a value as the next word'

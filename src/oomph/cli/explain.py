@@ -233,9 +233,9 @@ def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[
 def _story(run: Path | None) -> Story | None:
     if run is None:
         return None
-    from oomph.run.directory.recorded_story import story_of_run
+    from oomph.run.directory.recorded_story import recorded_run
 
-    return story_of_run(run)
+    return recorded_run(run).story
 
 
 def _of_status(args: argparse.Namespace, diagnoses: Sequence[Diagnosis]) -> str:
@@ -273,11 +273,8 @@ def _unfinished(target: str | None) -> Unfinished | None:
     run = _directory(target)
     if run is None:
         return None
-    from oomph.run.directory.run_directory import read_record
     from oomph.run.directory.unfinished import unfinished
 
-    if os.path.lexists(run / "run.json") and read_record(run) is None:
-        say(f"run.json in {target} is damaged: it is unknown whether the run is over")
     return unfinished(run, in_full=True)
 
 
@@ -291,8 +288,8 @@ def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _W
 
 def _explain_decisions(args: argparse.Namespace) -> int:
     """Recompute the decisions in the journal. With --exit-code, returns 1 if any differs from the recorded one."""
-    from oomph.explain.reading.run import why_nothing_is_known
     from oomph.journal.journal import read_journal
+    from oomph.run.directory.recorded_story import why_nothing_is_told
     from oomph.run.policy import decisions
 
     path = Path(args.target or "")
@@ -301,7 +298,7 @@ def _explain_decisions(args: argparse.Namespace) -> int:
         raise ExamineError(f"{args.target} is not an oomph run directory: only a run has decisions")
     events = read_journal(path)
     if not events:
-        raise ExamineError(why_nothing_is_known(path))
+        raise ExamineError(why_nothing_is_told(path))
     found = decisions.replay(events)
     sources.tell_what_is_missing(path)
     if args.json:

@@ -59,7 +59,7 @@ def _gpu(fleet: Fleet, uuid: str) -> str:
 
 def _section(sort: _Sort, comparison: MachineComparison, runs: int, width: int) -> Iterator[str]:
     faulty = [machine for machine in comparison.machines if machine.faults]
-    of = f"{_runs(runs)} on {counted(len(comparison.machines), sort.one, ',')}{sort.note}"
+    of = f"{_runs(runs)} on {counted(len(comparison.machines), sort.one)}{sort.note}"
     yield wrapped(f"Faults that the {sort.one} may have caused, in {of}:", width)
     yield ""
     rows = [row for machine in faulty[:_MOST_MACHINES] for row in _rows(sort, machine)]
@@ -67,7 +67,7 @@ def _section(sort: _Sort, comparison: MachineComparison, runs: int, width: int) 
     if more := faulty[_MOST_MACHINES:]:
         yield f"... and {len(more):,} with a smaller excess (--json lists all)"
     if sound := [machine for machine in comparison.machines if not machine.faults]:
-        yield f"none on {counted(len(sound), 'other', ',')}"
+        yield f"none on {counted(len(sound), 'other')}"
     yield ""
     for outlier in comparison.outliers[:_MOST_OUTLIERS]:
         yield wrapped(_stands_out(sort, outlier, comparison), width, "  ")
@@ -109,11 +109,11 @@ def _stands_out(sort: _Sort, outlier: Excess, comparison: MachineComparison) -> 
 
 
 def _test(sort: _Sort, comparison: MachineComparison) -> str:
-    return f"Fisher's exact test, corrected for {counted(comparison.comparisons, 'comparison', ',')} of {sort.many}"
+    return f"Fisher's exact test, corrected for {counted(comparison.comparisons, 'comparison')} of {sort.many}"
 
 
 def _runs(number: int) -> str:
-    return counted(number, "run", ",")
+    return counted(number, "run")
 
 
 def _figure(chance: float) -> str:

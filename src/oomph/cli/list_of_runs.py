@@ -63,7 +63,7 @@ def _row(run: ListedRun, size: int) -> _Row:
         path=shown_line(str(run.path)),
         state=_UNKNOWN if state is None else shortened(shown_line(state), _MOST_OF_STATE),
         when=moment(run.changed),
-        steps=_UNKNOWN if run.steps is None else counted(run.steps, "step", ","),
+        steps=_UNKNOWN if run.steps is None else counted(run.steps, "step"),
         label=run.label or _UNKNOWN,
         size=as_size(size),
         command=_MONITORED if run.is_monitored else run.problem if run.record is None else command_of(run),

@@ -19,14 +19,21 @@ from oomph.cli.parser import VerbParser, closest
 from oomph.errors import UsageError
 from oomph.files.opening import open_regular
 from oomph.protocol.handover import REHEARSAL
+from oomph.terminal.amounts import as_size, listed
 from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import shortened
 
 PREFIX = "OOMPH_"
 TABLE = "[tool.oomph]"
 FILE = "pyproject.toml"
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 16 << 20
+"""The largest file to read. Only a file that names oomph is parsed, which takes a third of a second for each MiB."""
 _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_OWN = tuple(
+    f"{PREFIX}{name}"
+    for name in ("HANDOVER", "KERNEL", "OWNER", "REACH", "REHEARSAL", "SEARCH_PATH", "TEST_HANG_FLOOR", "XLA_PYTHON")
+)
+"""The variables that oomph sets for its own processes, or that are no options."""
 _TYPO = 0.8
 _MOST_SHOWN = 100
 _ROOT = 0
@@ -148,7 +155,7 @@ def _switch(found: _Found) -> bool:
     if not found.file:
         value = _SWITCHES.get(str(found.value).lower())
     if value is None:
-        expected = "true or false" if found.file else "1 or 0"
+        expected = "true or false" if found.file else f"one of {', '.join(_SWITCHES)}"
         raise UsageError(f"{found.name} expects {expected}, not {_shown(found.value)}")
     return value
 
@@ -170,9 +177,10 @@ def _in_environment(environ: Mapping[str, str]) -> dict[str, _Found]:
 def _tell_mistyped(environ: Mapping[str, str]) -> None:
     known = [preset.variable for preset in PRESETS]
     for name in environ:
-        close = closest(name, known, _TYPO) if name.startswith(PREFIX) and name not in known else ""
-        if close:
-            say(f"{name} has no effect: did you mean {close}?")
+        if name.startswith(PREFIX) and name not in (*known, *_OWN):
+            close = closest(name, known, _TYPO)
+            hint = f"did you mean {close}?" if close else f"{PREFIX}* sets {listed(known, len(known))}"
+            say(f"{name} has no effect: {hint}")
 
 
 # -- pyproject.toml ---------------------------------------------------------------------------------------------------
@@ -210,12 +218,15 @@ def _table(path: Path, owners: Collection[int]) -> object:
     """Return the value of `tool.oomph` in a file, or None if there is none or it belongs to none of these users."""
     try:
         with open_regular(path) as file:
-            content, owner = file.read(_MOST_BYTES), os.fstat(file.fileno()).st_uid
+            content, owner = file.read(_MOST_BYTES + 1), os.fstat(file.fileno()).st_uid
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         if os.access(path.parent, os.X_OK):  # otherwise the verb reports the folder
             say(f"{os.path.relpath(path)} is ignored: {error.strerror}")
+        return None
+    if len(content) > _MOST_BYTES:
+        say(f"{os.path.relpath(path)} is ignored: it is larger than {as_size(_MOST_BYTES)}")
         return None
     if b"oomph" not in content:  # spares most users the time that parsing takes
         return None

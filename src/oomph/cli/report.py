@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -117,16 +118,12 @@ def _comparison(args: argparse.Namespace, runs: list[Path]) -> str:
 
 def _read(run_dir: Path) -> Recording:
     """Read a run, and report what of it cannot be read. Raises the errors of `read_recording`."""
-    from oomph.monitor.store import COMPRESSED, TAIL
     from oomph.report.recording import read_recording
 
     _tell_of_the_wait(run_dir)
     recording = read_recording(run_dir)
-    if recording.missing:
-        say(recording.missing)
-    for name in ("journal", COMPRESSED, TAIL):
-        if os.path.lexists(run_dir / name) and not os.access(run_dir / name, os.R_OK):
-            say(f"{run_dir / name} cannot be read: permission denied; the report lacks what it holds")
+    for text in recording.missing:
+        say(text)
     return recording
 
 
@@ -177,6 +174,8 @@ def _write_lines(lines: Iterable[str], out: str | None) -> None:
             sys.stdout.writelines(lines)
             sys.stdout.flush()
         elif os.path.exists(out) and not os.path.isfile(out):  # a device or a pipe
+            if stat.S_ISFIFO(os.stat(out).st_mode):
+                say(f"waiting for a program to read from {out}")
             with Path(out).open("w", encoding="utf-8") as file:
                 file.writelines(lines)
         else:

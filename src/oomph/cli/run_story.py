@@ -56,7 +56,12 @@ def run_as_text(
 
 
 def _of_the_end(story: Story, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Return the diagnoses of the fault that ended the run, or all of them if the evidence does not show that fault."""
+    """Return the diagnoses of the fault that ended the run, or all of them if the evidence does not show that fault.
+
+    All of them, too, if the journal was lost, since they are all that is known.
+    """
+    if story.gap and not story.incidents:
+        return list(diagnoses)
     if not story.failed or story.stopped:
         return []
     last = story.incidents[-1].fault if story.incidents else ""

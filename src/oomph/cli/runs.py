@@ -137,13 +137,13 @@ def _rule(args: argparse.Namespace) -> PruneRule | None:
 def _seconds(age: str) -> float:
     found = _AGE.match(age)
     if found is None:
-        raise UsageError(f"--older-than expects a time such as 12h, 30d or 8w, not {age}")
+        raise UsageError(f"--older-than expects a time such as 12h, 30d or 8w, not {age!r}")
     return int(found[1]) * _HOURS[found[2]] * 3600.0
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > _LONGEST_COUNT:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs, such as 0 or 10")
     return int(text)
 
 

@@ -17,7 +17,7 @@ from oomph.errors import ExamineError
 from oomph.explain.diagnose import words
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.named_fault import Diagnosis
-from oomph.explain.reading.file import is_run, read_file, read_stream
+from oomph.explain.reading.file import Unreadable, is_run, read_file, read_stream
 from oomph.explain.reading.log import read_log
 from oomph.files.notebook_document import SUFFIX
 from oomph.files.opening import open_regular
@@ -120,23 +120,25 @@ def _is_terminal(path: Path) -> bool:
 
 def _read_run(path: Path) -> Iterator[Evidence]:
     from oomph.explain.reading.run import read_run  # not needed for a log
+    from oomph.run.directory.recorded_story import why_nothing_is_told
 
-    yield from read_run(path, words())
+    try:
+        yield from read_run(path, words())
+    except Unreadable as problem:
+        raise Unreadable(why_nothing_is_told(path)) from problem
     tell_what_is_missing(path)
 
 
 def tell_what_is_missing(path: Path) -> None:
-    """Report the parts of a run's journal that cannot be read."""
-    from oomph.explain.reading.run import what_is_missing
-    from oomph.run.directory.run_directory import read_record
+    """Report the parts of a run that cannot be read."""
+    from oomph.run.directory.recorded_story import what_was_lost
 
-    record = read_record(path)
-    if missing := what_is_missing(path, 0 if record is None else record.attempts):
-        say(missing)
+    for text in what_was_lost(path):
+        say(text)
 
 
 _END_BYTES = 1 << 16
-_FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, (\d{1,12} steps?))?", re.MULTILINE)
+_FINISHED = re.compile(rb"^oomph: the end {1,20}the script finished(?:, ([\d,]{1,15} steps?))?", re.MULTILINE)
 
 
 def survived(target: str | None) -> str:

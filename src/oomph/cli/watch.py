@@ -69,7 +69,7 @@ def _asked(run: str | None, runs_dir: str | None) -> Path | None:
     if run is None:
         return None
     from oomph.journal.journal import foreign_format
-    from oomph.run.directory.run_directory import written_by_another
+    from oomph.run.directory.run_directory import why_no_record, written_by_another
     from oomph.watch.runs import RunReader
 
     path = run_directory(run, runs_dir)
@@ -77,7 +77,7 @@ def _asked(run: str | None, runs_dir: str | None) -> Path | None:
         raise RunDirectoryError(foreign)
     if RunReader(path).read() is None:
         if os.path.lexists(path / "run.json"):
-            raise ExamineError(f"{run} cannot be shown: its run.json is unreadable or damaged")
+            raise ExamineError(f"{run} cannot be shown: its run.json {why_no_record(path)}")
         raise ExamineError(f"{run} is not an oomph run directory: it has neither a run.json nor samples")
     if journal := foreign_format(path):
         say(f"the run in {run} is shown without its events: {journal}")

@@ -25,6 +25,8 @@ from oomph.journal.journal_reader import unreadable_lines as unreadable_lines
 from oomph.redaction.redaction import redacted_data
 
 _Fact = TypeVar("_Fact", bound=Fact)
+_LONGEST_GAP_SECONDS = 7 * 86400.0
+"""The longest plausible gap between events, in seconds. A longer one means that the clock was turned forward."""
 _OF_ATTEMPT = re.compile(r"([0-9]{1,9})-.*\.jsonl")
 
 
@@ -148,6 +150,12 @@ def events_of(events: Iterable[Event], *kinds: type[Fact]) -> list[Event]:
 def facts(events: Iterable[Event], kind: type[_Fact]) -> list[_Fact]:
     """Return the facts of class `kind`."""
     return [event.fact for event in events if isinstance(event.fact, kind)]
+
+
+def elapsed(earlier: float, later: float) -> float:
+    """Return the seconds between the times of two events, or 0 if the clock was changed meanwhile."""
+    seconds = later - earlier
+    return seconds if 0 < seconds < _LONGEST_GAP_SECONDS else 0.0
 
 
 def last(events: Sequence[Event], kind: type[_Fact]) -> _Fact | None:

@@ -58,7 +58,7 @@ class Outlook:
         if self.seconds is None or self.units is None:
             return ""
         number = round(self.units)
-        units = f" ({counted(number, self.unit, ',')})" if self.unit else ""
+        units = f" ({counted(number, self.unit)})" if self.unit else ""
         after = "" if self.remaining is None or self.seconds < self.remaining else ", after this training ends"
         return f" and will reach the limit in {about(self.seconds)}{units}{after}"
 
@@ -101,7 +101,7 @@ def about(seconds: float) -> str:
     for length, name in _UNITS:
         number = round(seconds / length)
         if number >= 2 or (name == "minute" and number):
-            return f"about {counted(number, name, ',')}"
+            return f"about {counted(number, name)}"
     return "less than a minute"
 
 

@@ -28,9 +28,10 @@ from typing import Any, BinaryIO
 from oomph.files.opening import open_own, replace_own
 from oomph.monitor.sample import Header, Sample, header_line, read_header, read_row, read_sample, sample_line
 
-TAIL = "monitor/samples.jsonl"
-COMPRESSED = "monitor/samples.jsonl.gz"
-LOCK = "monitor/lock"
+FOLDER = "monitor"
+TAIL = f"{FOLDER}/samples.jsonl"
+COMPRESSED = f"{FOLDER}/samples.jsonl.gz"
+LOCK = f"{FOLDER}/lock"
 _TAIL_SAMPLES = 300
 _SYNC_SECONDS = 10.0
 _RETRY_SAMPLES = 30

@@ -148,7 +148,7 @@ class Progress(NamedTuple):
         """Where the training is, and how many of its steps are saved."""
         at = place_in_words(self.fit, self.epoch, self.step, self.is_epoch_over)
         place = f"at {at}" if self.fit >= 0 else "in a training loop"
-        return f"{place} ({counted(self.steps, 'step')} done, {self.saved} saved)"
+        return f"{place} ({counted(self.steps, 'step')} done, {self.saved:,} saved)"
 
 
 def place_in_words(fit: int, epoch: int, step: int, is_epoch_over: bool = False) -> str:

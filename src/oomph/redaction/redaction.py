@@ -54,9 +54,12 @@ _around: set[str] = set()
 
 
 def know_secrets(words: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Remember the keys in a script's arguments and environment, since errors may repeat them."""
+    """Remember the keys in a script's arguments and environment, since errors may repeat them.
+
+    Only those that are certain: whatever holds a known key is not saved with a checkpoint.
+    """
     given = list(words)
-    found = {given[number][start:] for number, start in _hidden(given)}
+    found = {given[number][start:] for number, start in _hidden(given, is_certain=True)}
     found |= {value for name, value in environ.items() if _names_secret(name, value)}
     assigned = (word.partition("=")[::2] for word in given)
     found |= {value for name, value in assigned if (of := _whole_name(name)) and is_secret(of, How.ASSIGNED, value)}
@@ -92,11 +95,22 @@ def without_known_secrets(text: str) -> str:
 
 def digest_of_secret(name: str, value: str) -> str:
     """Return `***` and a short digest for a value that is or contains a secret, by name or form; empty otherwise."""
-    if not holds_secret(name, value):
-        return ""
+    return f"{MARK} {_digest(value)}" if holds_secret(name, value) else ""
+
+
+def digest_of_words(words: Iterable[str]) -> str:
+    """Return a short digest of a command line that contains a secret, or an empty string for others.
+
+    It tells command lines apart that look the same once they are redacted.
+    """
+    given = list(words)
+    return "" if redacted_words(given) == given else _digest("\0".join(given))
+
+
+def _digest(text: str) -> str:
     from hashlib import blake2b  # late: it loads OpenSSL
 
-    return f"{MARK} {blake2b(value.encode(errors='surrogateescape'), digest_size=_DIGEST_BYTES).hexdigest()}"
+    return blake2b(text.encode(errors="surrogateescape"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def redacted(text: str) -> str:
@@ -202,7 +216,7 @@ def _after_flags(text: str) -> Iterator[tuple[int, int]]:
     for found in PASSWORD_FLAG.pattern.finditer(text):
         group = _value_group(found)
         asks = _asks_for_password(text[max(found.start() - _NEAR, 0) : found.end() + _NEAR])
-        if _is_password_of(found["flag"], found["between"], found[group], asks, is_certain=False):
+        if _is_password_of(found["flag"], found["between"], found[group], asks):
             yield found.span(group)
 
 
@@ -210,7 +224,7 @@ def _asks_for_password(near: str) -> bool:
     return ASKS_FOR_PASSWORD.search(near) is not None
 
 
-def _is_password_of(flag: str, between: str, value: str, asks: bool, *, is_certain: bool) -> bool:
+def _is_password_of(flag: str, between: str, value: str, asks: bool, is_certain: bool = False) -> bool:
     """True if the value of a -p, or of a program's own -a or -w, is a password.
 
     Args:
@@ -227,12 +241,12 @@ def _value_group(found: re.Match[str]) -> str:
     return str(found.lastgroup)  # in each of the patterns, the value comes last
 
 
-def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _hidden(words: Sequence[str], is_certain: bool = False) -> Iterator[tuple[int, int]]:
     """Yield the index of each word that contains a key, judging by the words before it, and the key's offset in it."""
     asks = _asks_for_password(" ".join(words))  # only once: a run.json may contain a long command line
     for number, (word, following) in enumerate(itertools.pairwise(words), start=1):
         if word in ("-p", "-a", "-w"):
-            hides = _is_password_of(word, " ", following, asks, is_certain=True)
+            hides = _is_password_of(word, " ", following, asks, is_certain)
         elif found := USER_AND_PASSWORD.pattern.fullmatch(f"{word} {following}"):
             if not is_setting(found["value"]):
                 yield number, found.start("value") - len(word) - 1
@@ -243,7 +257,7 @@ def _hidden(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         if hides:
             yield number, 0
         elif (flag := PASSWORD_FLAG.pattern.fullmatch(following)) and _is_password_of(
-            flag["flag"], flag["between"], flag[_value_group(flag)], asks, is_certain=True
+            flag["flag"], flag["between"], flag[_value_group(flag)], asks, is_certain
         ):
             yield number, flag.start(_value_group(flag))
 

@@ -26,9 +26,10 @@ class SecretForm(NamedTuple):
     pattern: re.Pattern[str]
 
 
-NAME_HINTS = ("key", "token", "secret", "pass", "pwd", "pw", "cred", "auth", "jwt")
+NAME_HINTS = ("key", "token", "secret", "pass", "pwd", "pw", "cred", "auth", "jwt", "cookie", "sess")
 NAME = lazy_pattern(
-    r"(?P<word>passw(?:or)?d|passphrase|passcode|pass|pwd|pw|secret|credential|cred|authorization|auth|token|key|jwt)"
+    r"(?P<word>passw(?:or)?d|passphrase|passcode|pass|pwd|pw|secret|credential|cred|authorization|auth|token|key|jwt"
+    r"|cookie|session(?:id)?|sessid)"
     r"(?P<several>s)?(?:_id)?(?:[_-]?\d{1,2})?(?P<rest>(?:[_-][A-Za-z0-9]{1,20}){0,3})(?![A-Za-z0-9])",
     _ANY_CASE,
 )
@@ -141,6 +142,13 @@ WHOLE = (
         ),
     ),
     SecretForm(("cookie:",), lazy_pattern(r"(?P<before>\bcookie:\s{1,3})[^\r\n]{1,2000}(?P<after>)", _ANY_CASE)),
+    SecretForm(  # --cookie="name=value; name=value"
+        ("cookie",),
+        lazy_pattern(
+            r"(?P<before>\bcookies?(?:=|[^\S\n]{1,10})[\"']?)(?:[\w.-]{1,60}=[^\s\"';]{1,1000}(?:;[^\S\n]?)?){1,20}(?P<after>)",
+            _ANY_CASE,
+        ),
+    ),
     SecretForm(("bearer",), lazy_pattern(r"(?P<before>\bbearer\s{1,3})[\w.~+/=-]{12,1000}(?P<after>)", _ANY_CASE)),
     SecretForm(
         ("authorization",),
@@ -183,6 +191,8 @@ class Secrecy(enum.Enum):
     """A name that often means something else, as in `auth=basic` and `pass=1`."""
     KEY = 4
     """The name of a key of any kind: in a dictionary, in a table, for a service."""
+    SESSION = 5
+    """The name of a session, whose value may be its key or a name that somebody has given it."""
 
 
 class How(enum.Enum):
@@ -283,6 +293,8 @@ def _kind(lower: str, before: str, word: str) -> Secrecy | None:
         if last.endswith(_STRONG_KEYS) and not before.endswith(("/", "'", '"', ",", ":", "=")):
             return Secrecy.SECRET
         return None if joined and not (word[0] == "K" and before[-1].islower()) else Secrecy.KEY
+    if lower.startswith("sess"):
+        return None if joined and lower == "session" else Secrecy.SESSION
     if lower in ("pass", "auth", "pwd", "pw", "cred"):
         if joined:
             return (
@@ -313,6 +325,8 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
         return False  # a placeholder in a usage message
     if looks_generated(value):
         return _FILE.fullmatch(value) is None
+    if name.kind is Secrecy.SESSION:
+        return (name.is_option or how is How.ASSIGNED) and looks_like_password(value, is_certain=True)
     if name.kind is Secrecy.KEY:
         return (name.is_option or how is How.ASSIGNED) and _has_symbol(value) and _is_mixed(value)
     if _FILE.fullmatch(value) or (_CODE.fullmatch(value) and (name.kind is not Secrecy.PASSWORD or value[-1] in "([")):
@@ -333,8 +347,7 @@ def is_secret(name: SecretName, how: How, value: str, is_quoted: bool = False) -
 def looks_like_password(value: str, is_certain: bool = False) -> bool:
     """True if a value of unknown meaning, as after -p, is more likely to be a password than a setting.
 
-    With `is_certain`, True only if hardly anything else is possible. Arguments distinguish runs: `-p fold7` and `-p
-    fold8` must not look the same, and any word that ends in a number may be such a setting.
+    With `is_certain`, True only if hardly anything else is possible: any word that ends in a number may be a setting.
     """
     if is_setting(value) or _MADE.fullmatch(value) or "=" in value:
         return False

@@ -13,7 +13,7 @@ from oomph.page.document import document, safe, table
 from oomph.report import charts
 from oomph.report.charts import Chart, Marking, PlottedCurve, TimeLine
 from oomph.report.curves import INTERVALS, Column, Curves
-from oomph.report.html import HOW_TO_ZOOM, as_inline_json, fault_link, fault_pages, figures, own, vendored
+from oomph.report.html import HOW_TO_ZOOM, as_inline_json, duration_of, fault_link, fault_pages, figures, own, vendored
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.processes import TOGETHER
 from oomph.report.recording import Recording
@@ -132,9 +132,10 @@ def _incidents(run: _Run) -> Iterator[str]:
         return
     yield "<ol>"
     for each in run.incidents[:_MOST_INCIDENTS]:
-        after = as_duration(max(each.time - run.recording.begin, 0.0))
+        since = max(each.time - run.recording.begin, 0.0)
+        after = "" if run.recording.is_clock_changed else f"after {as_duration(since)}, "
         cost = f"; cost: {each.cost}" if each.cost else ""
-        said = f"after {after}, attempt {each.attempt}: {each.decision}{cost}"
+        said = f"{after}attempt {each.attempt}: {each.decision}{cost}"
         yield f'<li id="{run.anchor(each)}">{fault_link(each.fault, each.page)}, {safe(said)}</li>\n'
     yield "</ol>\n"
     left = len(run.incidents) - _MOST_INCIDENTS
@@ -177,7 +178,7 @@ _ROWS: tuple[tuple[str, Callable[[Recording], str]], ...] = (
     ("script", lambda each: each.command),
     ("outcome", lambda each: each.outcome),
     ("result", _result),
-    ("duration", lambda each: as_duration(each.end - each.begin)),
+    ("duration", duration_of),
     ("steps", lambda each: f"{each.summary.steps:,}" if each.summary.steps else ""),
     ("steps repeated", lambda each: f"{each.summary.steps_repeated:,}" if each.summary.restarts else ""),
     ("attempts", lambda each: str(each.summary.attempts)),

@@ -25,6 +25,7 @@ _SPAN_SECONDS = 1.0
 """The shortest interval: samples arrive once a second."""
 _GAP_INTERVALS, _GAP_SECONDS = 3.0, 5.0
 """The time without a sample after which a curve is interrupted: so many intervals, and at least so many seconds."""
+_MOST_GAPS = 1000
 _GPU_KEYS = (
     "memory_used_bytes",
     "memory_total_bytes",
@@ -81,6 +82,8 @@ class Curves:
     """The true means of the step time and what belongs to it: each step counts once, however long it took."""
     went_back: bool = False
     """True if the clock was turned back during the run, so that parts of the curves overlap."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """The times without a sample between two of them, at most a thousand."""
     children: tuple[str, ...] = ()
     """The names of the script's children that have a curve of their own, the largest first."""
 
@@ -195,6 +198,7 @@ class _Thinning:
         self._intervals: list[_Interval] = []
         self._place: int | None = None
         self._samples, self._latest, self._went_back = 0, 0.0, False
+        self._gaps: list[tuple[float, float]] = []
         self._gpus: dict[int, str] = {}
         self._listings: list[tuple[defaultdict[Name, list[float]], Listing]] = []
         """Each list of the script's processes, with the values of the interval that it belongs to."""
@@ -213,6 +217,8 @@ class _Thinning:
         if listing is not None:
             self._listings.append((self._now, listing))
         self._intervals[-1].counters = counters
+        if self._samples and at - self._latest > _GAP_SECONDS and len(self._gaps) < _MOST_GAPS:
+            self._gaps.append((self._latest, at))
         self._samples += 1
         self._went_back |= at < self._latest - self._width
         self._latest = max(at, self._latest)
@@ -258,6 +264,7 @@ class _Thinning:
             interval=self._width,
             means=_rates(totals),
             went_back=self._went_back,
+            gaps=tuple(self._gaps),
             children=children,
         )
 

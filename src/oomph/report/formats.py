@@ -17,7 +17,7 @@ from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.processes import Listing, listing_of
 from oomph.report.profiles import ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, as_documents, operations_of, rows_of
-from oomph.report.recording import Recording, account_of, micro_batches_of
+from oomph.report.recording import Recording, account_of, micro_batches_of, why_no_charts
 from oomph.report.timeline import in_words
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.message import shown, shown_line
@@ -36,15 +36,16 @@ def _markdown(recording: Recording) -> Iterator[str]:
     result = result_in_words(recording.summary)
     if result:
         yield f"{_text(result)}\n"
-    if recording.missing:
-        yield f"{_text(recording.missing)}\n"
+    yield from (f"{_text(text)}\n" for text in recording.missing)
     yield from _table(("", ""), account_of(recording))
     if recording.attempts:
         yield "\n## Attempts\n"
         yield from (f"{each.number}. {_text(in_words(each, recording))}" for each in recording.attempts)
     drawn = charts.charts_of(recording.curves)
-    if drawn:
-        yield "\n## Over time\n"
+    yield "\n## Over time\n"
+    if not drawn:
+        yield why_no_charts(recording)
+    else:
         rows = [(f"{chart.title}: {row[0]}", *row[1:]) for chart in drawn for row in charts.as_rows(chart)]
         yield from _table(("", "smallest", "mean", "largest", "last"), rows)
     yield from _profiles(recording.profiles)
@@ -100,7 +101,7 @@ def as_document(recording: Recording) -> dict[str, Any]:
         "run": str(recording.path),
         "command": None if recording.record is None else list(recording.record.command),
         "running": recording.is_going_on,
-        "missing": recording.missing or None,
+        "missing": "; ".join(recording.missing) or None,
         "begin": recording.begin,
         "end": recording.end,
         "summary": recording.summary.as_document(),

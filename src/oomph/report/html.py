@@ -24,7 +24,7 @@ from oomph.report.charts import Chart, TimeLine
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.profiles import COMPILED, ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, operations_of, rows_of
-from oomph.report.recording import Recording, account_of, micro_batches_of
+from oomph.report.recording import Recording, account_of, micro_batches_of, why_no_charts
 from oomph.run.report.found import Found
 from oomph.run.report.labels import EXACT, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
@@ -128,15 +128,15 @@ def as_inline_json(data: object) -> str:
 
 def _headline(recording: Recording, told: Sequence[ReportedIncident]) -> Iterator[str]:
     story, summary = recording.story, recording.summary
-    tone = "bad" if story.failed else "warn" if story.incidents else "good"
+    tone = "bad" if story.failed else "warn" if story.incidents or story.gap else "good"
+    tone = tone if recording.record is not None or recording.attempts or story.gap else "soft"
     yield f'<h1 id="head-title"><code>{safe(shortened(recording.title, _LONGEST_TITLE))}</code></h1>\n'
-    yield f'<p class="outcome {tone if recording.attempts else "soft"}">{safe(recording.outcome)}</p>\n'
+    yield f'<p class="outcome {tone}">{safe(recording.outcome)}</p>\n'
     result = result_in_words(summary)
     if result:
         sure = "good" if summary.exactness in (EXACT, VERIFIED) else "warn"
         yield f'<p class="{sure if is_finite(summary) else "bad"}">{safe(result)}</p>\n'
-    if recording.missing:
-        yield f'<p class="warn">{safe(recording.missing)}</p>\n'
+    yield from (f'<p class="warn">{safe(_as_sentence(text))}.</p>\n' for text in recording.missing)
     rows = [
         *((head, [safe(text)]) for head, text in account_of(recording)),
         ("incidents", [", ".join(each)] if (each := _first(map(_incident_link, told), len(told))) else []),
@@ -194,7 +194,13 @@ _SAVING: Mapping[SavingKind, str] = {
 def _when(recording: Recording) -> str:
     begin, end = (in_local_time(at, _DATE) for at in (recording.begin, recording.end))
     until = f"so far ({end})" if recording.is_going_on else end
-    return f"{begin} to {until}, {as_duration(recording.end - recording.begin)}"
+    changed = "; the clock was changed meanwhile" * recording.is_clock_changed
+    return f"{begin} to {until}, {duration_of(recording)}{changed}"
+
+
+def duration_of(recording: Recording) -> str:
+    """Return how long a run took, as text."""
+    return "unknown time" if recording.seconds is None else as_duration(recording.seconds)
 
 
 def _attempts(recording: Recording) -> Iterator[str]:
@@ -222,7 +228,7 @@ def _at(moment: float) -> str:
 def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
     """Yield what all charts share: how they are made, how they are used, and above them the attempts as bars."""
     yield _heading("time", "Over time")
-    told = f"{safe(_how_drawn(recording))} {HOW_TO_ZOOM}" if drawn else safe(_why_no_charts(recording))
+    told = f"{safe(_how_drawn(recording))} {HOW_TO_ZOOM}" if drawn else safe(why_no_charts(recording))
     yield f'<p class="soft">{told}</p>\n'
     if recording.attempts:
         yield timeline.keys_of(recording, line)
@@ -231,7 +237,7 @@ def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> 
 
 def _how_drawn(recording: Recording) -> str:
     curves = recording.curves
-    note = f"{counted(curves.samples, 'sample', ',')}, one a second"
+    note = f"{counted(curves.samples, 'sample')}, one a second"
     if curves.is_thinned:
         note += f"; of every {as_duration(curves.interval)} the smallest and the largest value are shown"
     if curves.went_back:
@@ -243,12 +249,6 @@ HOW_TO_ZOOM = (
     '<span class="live">Drag in a chart to zoom, double-click to see everything; keys: ← and → move the cursor,'
     ' + and − zoom, 0 shows everything. <button type="button" id="whole" hidden>Show everything</button></span>'
 )
-
-
-def _why_no_charts(recording: Recording) -> str:
-    if recording.is_notebook:
-        return "There are no charts, since no monitor samples a notebook's kernel."
-    return "There are no charts, since the monitor has left no samples."
 
 
 def figures(drawn: Sequence[Chart], times: Sequence[float], line: TimeLine) -> Iterator[str]:

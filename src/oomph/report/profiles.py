@@ -103,7 +103,7 @@ def _rows(found: ProfileFigures, steps: int) -> Iterator[tuple[str, str]]:
     idle = ", ".join(f"{name}: {_share(share)}" for name, share in found.idle.items())
     yield "idle", f"{idle} of the time" + ("" if found.to_device else _WITHOUT_CHEAP_ONES)
     what = "kernel" if found.to_device else "operation"
-    yield "launches", f"{counted(found.launches, what, ',')}, {found.launches / steps:,.0f} a step"
+    yield "launches", f"{counted(found.launches, what)}, {found.launches / steps:,.0f} a step"
     for heading, copies in (("copied to the device", found.to_device), ("copied to the host", found.to_host)):
         if copies is not None:
             yield heading, _copied(copies)

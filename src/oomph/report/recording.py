@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from oomph.doctor.recorded import recorded
@@ -15,7 +17,7 @@ from oomph.errors import ExamineError, RunDirectoryError
 from oomph.explain.diagnose import diagnose, words
 from oomph.explain.matching.named_fault import Diagnosis
 from oomph.explain.reading.file import Unreadable
-from oomph.explain.reading.run import read_run, what_is_missing, why_nothing_is_known
+from oomph.explain.reading.run import read_run
 from oomph.journal.events import (
     AttemptEnded,
     Recovered,
@@ -23,20 +25,29 @@ from oomph.journal.events import (
     Resumed,
     RunStarted,
 )
-from oomph.journal.journal import Event, by_attempt, facts, last, pairs, read_journal
+from oomph.journal.journal import Event, by_attempt, facts, last, pairs
 from oomph.journal.journal_reader import JournalReader
+from oomph.monitor.store import COMPRESSED, FOLDER, TAIL
 from oomph.page.axis import is_plausible
 from oomph.report.curves import Curves, read_curves
 from oomph.report.profiles import Profiles, read_profiles
-from oomph.run.directory.recorded_story import command_of_run, exit_code_of, is_of_notebook, story_from
-from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
-from oomph.run.directory.unfinished import unfinished
+from oomph.run.directory.recorded_story import command_of_run, is_of_notebook, recorded_run, why_nothing_is_told
+from oomph.run.directory.run_directory import RunRecord, written_by_another
+from oomph.run.directory.unfinished import Unfinished, unfinished
 from oomph.run.policy.decisions import Decision, replay
 from oomph.run.report.account import rows_of
 from oomph.run.report.attempts import stopped
 from oomph.run.report.story import Story
-from oomph.run.report.summary import Summary, is_of_training, summarise
-from oomph.terminal.amounts import counted
+from oomph.run.report.summary import Summary, is_of_training
+from oomph.terminal.amounts import as_duration, counted
+
+_LONGEST_SECONDS = 1e9
+_WORTH_TELLING_SECONDS = 20.0
+"""The time without samples that is worth a sentence: a monitor needs some to start, and waits for a busy machine."""
+_TOLERATED_SECONDS = 1.0
+"""How far a clock is turned back without any harm, as when it is set by the network's time."""
+_SUSPENDED_SECONDS = 7 * 86400.0
+"""How much longer than its process an attempt may last, since a machine may be suspended meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,8 @@ class ReportedAttempt:
     """The Unix time of its first event."""
     end: float | None
     """The Unix time of its end, or None if it has not ended, or nobody saw the end."""
+    seconds: float | None = None
+    """How long it took by a clock that nobody can change, or None if nobody saw its end."""
     returncode: int | None = None
     steps: int | None = None
     """The steps of the run when it ended, or None if unknown."""
@@ -74,9 +87,12 @@ class Recording:
     profiles: Profiles = field(default_factory=Profiles)
     snapshot: Snapshot | None = None
     """The machine at the last start, or None if the journal does not describe it."""
-    is_going_on: bool = False
-    missing: str = ""
-    """A sentence about what of the run cannot be read, or an empty string."""
+    left: Unfinished | None = None
+    """The state of a run that has not finished, or None for others."""
+    is_clock_changed: bool = False
+    """True if the clock was turned back during the run, or forward by far."""
+    missing: tuple[str, ...] = ()
+    """What of the run cannot be read, as sentences."""
     now: float = field(default_factory=time.time)
     """The Unix time at which the run was read."""
 
@@ -96,11 +112,18 @@ class Recording:
         return self.command or self.path.name
 
     @property
+    def is_going_on(self) -> bool:
+        """True if the run is in progress."""
+        return self.left is not None and self.left.going_on
+
+    @property
     def outcome(self) -> str:
-        """How the run ended or stands; without a readable journal, nobody knows of any fault."""
-        if not self.attempts:
+        """How the run ended or stands."""
+        if not self.events and self.record is None and not self.story.gap:
             return "nothing is recorded but samples"
-        return f"running: {self.story.outcome}" if self.is_going_on else self.story.outcome
+        if self.left is None:
+            return self.story.outcome
+        return f"running: {self.story.outcome}" if self.left.going_on else f"{self.story.outcome}{self.left.state}"
 
     @property
     def begin(self) -> float:
@@ -117,6 +140,14 @@ class Recording:
         return max([self.begin, *known])
 
     @property
+    def seconds(self) -> float | None:
+        """How long the run took, or None if that is unknown, since the clock was changed during it."""
+        if not self.is_clock_changed:
+            return self.end - self.begin
+        known = [attempt.seconds for attempt in self.attempts if attempt.seconds is not None]
+        return sum(known) if len(known) == len(self.attempts) else None
+
+    @property
     def kept_steps(self) -> int:
         """The steps that restarts did not have to train again, because a checkpoint had them."""
         return sum(attempt.resumed_at or 0 for attempt in self.attempts[1:])
@@ -127,33 +158,47 @@ def read_recording(path: Path) -> Recording:
     if foreign := written_by_another(path):
         raise RunDirectoryError(foreign)
     with JournalReader(path):  # read the journal only once, for all parts of the report
-        events, curves, record = read_journal(path), read_curves(path), read_record(path)
+        run, curves = recorded_run(path), read_curves(path)
+        events = run.events
         if not events and not curves.times:
-            raise ExamineError(why_nothing_is_known(path))
-        summary = summarise(events, exit_code_of(events))
-        left = unfinished(path)
+            raise ExamineError(why_nothing_is_told(path))
+        attempts = tuple(map(_attempt, by_attempt(events)))
         return Recording(
             path=path,
-            record=record,
+            record=run.record,
             events=events,
-            summary=summary,
-            story=story_from(path, events, summary),
-            attempts=tuple(map(_attempt, by_attempt(events))),
+            summary=run.summary,
+            story=run.story,
+            attempts=attempts,
             decisions=tuple(replay(events)),
             diagnoses=tuple(_diagnoses(path)),
             curves=curves,
             profiles=read_profiles(path, events),
             snapshot=recorded(path),
-            is_going_on=left is not None and left.going_on,
-            missing=_missing(path, record),
+            left=unfinished(path),
+            is_clock_changed=(is_clock_changed := curves.went_back or _is_clock_changed(events, attempts)),
+            missing=(*run.missing, *_lost_samples(path, curves, () if is_clock_changed else attempts)),
         )
 
 
-def _missing(path: Path, record: RunRecord | None) -> str:
-    """Return a sentence about what of a run cannot be read. Samples of `oomph.Monitor` alone lack nothing."""
-    if record is None and not os.path.lexists(path / "journal"):
-        return ""
-    return what_is_missing(path, 0 if record is None else record.attempts)
+def _lost_samples(path: Path, curves: Curves, attempts: Sequence[ReportedAttempt]) -> Iterator[str]:
+    """Yield a sentence if samples of these attempts were lost. Those that the monitor has never taken are no loss."""
+    files = [path / name for name in (COMPRESSED, TAIL) if os.path.lexists(path / name)]
+    if locked := [each for each in (path / FOLDER, *files) if os.path.lexists(each) and not os.access(each, os.R_OK)]:
+        yield f"{locked[0]} cannot be read: permission denied; the report lacks what it holds"
+    elif files and not curves.times:
+        yield f"the samples in {path / FOLDER} are damaged, so there are no charts"
+    elif (seconds := _unsampled_seconds(curves, attempts)) > _WORTH_TELLING_SECONDS:
+        yield f"{as_duration(seconds)} of the run have no samples, which are missing or damaged: the charts have gaps"
+
+
+def _unsampled_seconds(curves: Curves, attempts: Sequence[ReportedAttempt]) -> float:
+    """Return how much of the attempts, as far as they have ended, has no samples."""
+    if not curves.times:
+        return 0.0
+    gaps = [(-math.inf, curves.times[0]), *curves.gaps, (curves.times[-1], math.inf)]
+    spans = [(attempt.begin, attempt.end) for attempt in attempts if attempt.end is not None]
+    return sum(max(0.0, min(end, until) - max(begin, since)) for begin, end in spans for since, until in gaps)
 
 
 def _diagnoses(path: Path) -> Iterator[Diagnosis]:
@@ -174,11 +219,27 @@ def _attempt(events: Sequence[Event]) -> ReportedAttempt:
         number=events[0].attempt,
         begin=begin,
         end=_end_of(begin, events, ended),
+        seconds=None if ended is None or not 0 <= ended.seconds < _LONGEST_SECONDS else ended.seconds,
         returncode=None if ended is None else ended.returncode,
         steps=None if ended is None else ended.steps,
         saved=0 if ended is None else ended.saved,
         resumed_at=max(resumed, default=None),
         asked_for_another=last(events, RestartRequested) is not None,
+    )
+
+
+def _is_clock_changed(events: Sequence[Event], attempts: Sequence[ReportedAttempt]) -> bool:
+    newest: dict[tuple[int, int, str], float] = {}
+    for event in events:
+        writer = event.attempt, event.rank, event.role
+        if event.time < newest.get(writer, event.time) - _TOLERATED_SECONDS:
+            return True
+        newest[writer] = event.time
+    turned_back = any(after.begin < before.begin - _TOLERATED_SECONDS for before, after in pairwise(attempts))
+    return turned_back or any(
+        each.end - each.begin - each.seconds > _SUSPENDED_SECONDS
+        for each in attempts
+        if each.end is not None and each.seconds is not None
     )
 
 
@@ -215,9 +276,16 @@ def account_of(recording: Recording) -> list[tuple[str, str]]:
         return []  # samples alone, of oomph.Monitor
     rows = rows_of(recording.summary, stopped(recording.events), recording.is_going_on)
     if recording.kept_steps:
-        kept = counted(recording.kept_steps, "step", ",")
+        kept = counted(recording.kept_steps, "step")
         rows.append(("what was saved", f"{kept} did not have to be trained again after a restart"))
     return rows
+
+
+def why_no_charts(recording: Recording) -> str:
+    """Explain in a sentence why there are no samples to draw."""
+    if recording.is_notebook:
+        return "There are no charts, since no monitor samples a notebook's kernel."
+    return "There are no charts, since there are no samples of the monitor that can be read."
 
 
 def version_of(recording: Recording) -> str:

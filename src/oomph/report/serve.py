@@ -6,8 +6,11 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from oomph.errors import OomphError
+from oomph.page.axis import in_local_time
 from oomph.report import charts, timeline
 from oomph.report.html import as_inline_json, as_page, page_data, sections
 from oomph.report.recording import Recording, read_recording
@@ -49,19 +52,32 @@ class _Latest:
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir, self._lock = run_dir, threading.Lock()
-        self._read()
+        began = time.monotonic()
+        self._recording = read_recording(run_dir)
+        self._due = _due(began)
 
     def __call__(self) -> Recording:
         with self._lock:
-            if time.monotonic() >= self._due:
-                self._read()
+            began = time.monotonic()
+            if began >= self._due:
+                self._recording = self._read()
+                self._due = _due(began)
             return self._recording
 
-    def _read(self) -> None:
-        began = time.monotonic()
-        self._recording = read_recording(self._run_dir)
-        now = time.monotonic()
-        self._due = now + max(_LEAST_SECONDS, (now - began) / _SHARE)
+    def _read(self) -> Recording:
+        """Read the run again. If it was removed meanwhile, what was last read of it stays, with a remark."""
+        try:
+            return read_recording(self._run_dir)
+        except OomphError:
+            clock = in_local_time(self._recording.now, "%H:%M:%S")
+            lost = f"{self._run_dir} can no longer be read: this is its report as of {clock}"
+            return replace(self._recording, missing=(lost,))
+
+
+def _due(began: float) -> float:
+    """Return when to read the run again, after a reading that began then."""
+    now = time.monotonic()
+    return now + max(_LEAST_SECONDS, (now - began) / _SHARE)
 
 
 def _news(recording: Recording) -> str:

@@ -122,13 +122,20 @@ def _end_of(attempt: ReportedAttempt, recording: Recording) -> float:
     return next(each.begin for each in recording.attempts if each.number > attempt.number)
 
 
+def _duration(attempt: ReportedAttempt, recording: Recording) -> str:
+    if attempt.seconds is not None:
+        return as_duration(attempt.seconds)
+    if recording.is_clock_changed:
+        return "for an unknown time, since the clock was changed"
+    return as_duration(max(_end_of(attempt, recording) - attempt.begin, 0.0))
+
+
 def in_words(attempt: ReportedAttempt, recording: Recording) -> str:
     """Describe an attempt in one line: how long, from which step, and how it ended."""
-    end = attempt.end or _end_of(attempt, recording)
-    parts = [as_duration(max(end - attempt.begin, 0.0))]
+    parts = [_duration(attempt, recording)]
     parts.append("from the beginning" if not attempt.resumed_at else f"from step {attempt.resumed_at:,}")
     if attempt.steps:
-        parts.append(f"{counted(attempt.steps, 'step', ',')} done, {attempt.saved:,} saved")
+        parts.append(f"{counted(attempt.steps, 'step')} done, {attempt.saved:,} saved")
     if _is_open(attempt, recording):
         parts.append("going on")
     elif attempt.returncode == 0:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def counted(number: int, what: str, thousands: str = "") -> str:
-    """Format a number of things, such as "1 step" or "2 steps", or "1,200 steps" if `thousands` is ","."""
-    return f"{number:{thousands}} {what}" if number == 1 else f"{number:{thousands}} {what}s"
+def counted(number: int, what: str) -> str:
+    """Format a number of things, such as "1 step" or "1,200 steps"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
@@ -24,7 +25,9 @@ def times(count: int) -> str:
 
 
 def as_duration(seconds: float) -> str:
-    """Format a duration in its two largest units, such as "2 h 3 min"."""
+    """Format a duration in its two largest units, such as "2 h 3 min"; a file may hold one that is not finite."""
+    if not math.isfinite(seconds):
+        return "unknown time"
     whole = int(seconds + 0.5)
     minutes, hours = whole // 60, whole // 3600
     if whole < 60:

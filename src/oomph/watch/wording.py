@@ -120,7 +120,7 @@ def position_in_words(job: Job) -> str:
     if job.step is not None:
         parts.append(f"step {position(job.step, job.steps_per_epoch)}")
     elif job.steps is not None:
-        parts.append(f"{job.steps} steps")
+        parts.append(f"{job.steps:,} steps")
     return "  ".join(parts) or _without_training(job.state)
 
 

@@ -11,6 +11,7 @@ import pytest
 from oomph.explain.diagnose import diagnose
 from oomph.explain.reading import run
 from oomph.journal.events import AttemptEnded, CheckpointFailed, CheckpointRefused, Decided, Hung, Oom, UnknownEvent
+from oomph.journal.gaps import JournalGap, gap_in
 from oomph.journal.journal import Event, Journal
 
 
@@ -95,7 +96,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def test_complete_journal_is_not_reported_as_incomplete(tmp_path: Path) -> None:
-    assert run.what_is_missing(kept(tmp_path), attempts=2) == ""
+    assert gap_in(kept(tmp_path), attempts=2) is None
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
@@ -106,19 +107,20 @@ def test_missing_or_emptied_journal_file_is_reported_by_name(tmp_path: Path, att
     path.unlink()
     if state == "empty":
         path.touch()
-    assert run.what_is_missing(tmp_path) == f"the journal in {tmp_path} is incomplete: {name} is {state}"
+    assert gap_in(tmp_path) == JournalGap(f"the journal in {tmp_path} is incomplete: {name} is {state}")
 
 
 def test_unknown_events_are_reported_by_kind(tmp_path: Path) -> None:
     journal = Journal(kept(tmp_path), 2, "supervisor")
     for name in ("later", "even-later", "later"):
         journal.write(UnknownEvent(name=name))
-    told = run.what_is_missing(tmp_path, attempts=2)
-    assert (
-        told == f"the journal in {tmp_path} has events that this version of oomph does not know: even-later and later"
-    )
+    gap = gap_in(tmp_path, attempts=2)
+    text = f"the journal in {tmp_path} has events that this version of oomph does not know: even-later and later"
+    assert gap == JournalGap(text, hides_events=False)
 
 
 def test_missing_journals_of_counted_attempts_are_summarised_in_one_sentence(tmp_path: Path) -> None:
     names = ", ".join(f"{attempt}-0-supervisor.jsonl is missing" for attempt in (3, 4, 5))
-    assert run.what_is_missing(kept(tmp_path), attempts=9).endswith(f" is incomplete: {names} and 4 more")
+    gap = gap_in(kept(tmp_path), attempts=9)
+    assert gap is not None
+    assert gap.text.endswith(f" is incomplete: {names} and 4 more")

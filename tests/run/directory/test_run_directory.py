@@ -151,6 +151,9 @@ def test_uncreatable_directory_is_rejected_with_the_reason(tmp_path: Path) -> No
         RunDirectory.create(tmp_path / "file" / "run", RECORD)
     with pytest.raises(RunDirectoryError, match="file cannot be written: it is a file, not a folder"):
         RunDirectory.create(tmp_path / "file", RECORD)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunDirectoryError, match="link cannot be written: it is a link to a folder that does not exist"):
+        RunDirectory.create(tmp_path / "link", RECORD)
 
 
 def test_written_summary_is_read_back(tmp_path: Path) -> None:

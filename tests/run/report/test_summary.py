@@ -51,7 +51,7 @@ def test_run_without_a_fault_is_summarised_in_one_line() -> None:
     assert summary.steps == 120
     assert (summary.checkpoints.count, summary.checkpoints.bytes, summary.checkpoints.share) == (2, 4096, 0.01)
     assert account(summary, "runs/x") == [
-        "finished without a fault, 120 steps, 100 s, 2 checkpoints of 4 KiB (1.0% of the time), "
+        "finished without a fault, 120 steps, 1 min 40 s, 2 checkpoints of 4 KiB (1.0% of the time), "
         "peak device memory 3.0 GiB"
     ]
 
@@ -141,7 +141,7 @@ def test_steps_missing_due_to_exhausted_data_count_once_per_epoch() -> None:
     ]
     summary = summarise([*undisturbed(), *short], 0)
     assert summary.steps_without_data == 12
-    assert "120 steps (12 fewer than asked for: the data ran out), 100 s" in " ".join(account(summary, "runs/x"))
+    assert "120 steps (12 fewer than asked for: the data ran out), 1 min 40 s" in " ".join(account(summary, "runs/x"))
 
 
 def test_script_error_is_reported_in_one_line_with_the_next_command() -> None:

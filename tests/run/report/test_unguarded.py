@@ -10,7 +10,16 @@ import pytest
 from oomph.journal.journal import Event
 from oomph.protocol.replacements import SUPERVISED, UNGUARDED_KINDS, unguarded_in_words
 from oomph.run.report.account import account
-from oomph.run.report.causes import NO_PYTHON, NONE_SEEN, NOT_ASKED, NOT_LOADED, RECOVERED, UNKNOWN, remedies, unguarded
+from oomph.run.report.causes import (
+    NO_PYTHON,
+    NO_RECORD,
+    NONE_SEEN,
+    NOT_ASKED,
+    NOT_LOADED,
+    RECOVERED,
+    remedies,
+    unguarded,
+)
 from oomph.run.report.labels import UNGUARDED, label_of
 from oomph.run.report.summary import summarise
 
@@ -157,9 +166,9 @@ def test_command_without_python_gets_no_advice_about_python() -> None:
 
 def test_report_admits_unknowns_if_the_script_recorded_nothing() -> None:
     said = unguarded([], guard=True, loaded=True, recorded=False)
-    assert said == UNKNOWN
+    assert said == NO_RECORD
     (line,) = account(summarise([event("attempt-ended", seconds=9.0)], 0), None, unguarded=said)
-    assert line == f"finished without a fault, 9 s; {UNKNOWN}"
+    assert line == f"finished without a fault, 9 s; {NO_RECORD}"
     assert unguarded([], guard=False, loaded=True, recorded=False) == NOT_ASKED
 
 

@@ -423,6 +423,27 @@ def test_resuming_another_script_with_the_same_python_is_rejected(work):
     assert (result.returncode, result.stdout) == (2, b"")
 
 
+def test_hidden_arguments_are_stored_nowhere_reach_every_attempt_and_tell_runs_apart(work):
+    work.script("""
+        import os, pathlib, sys
+        print(sys.argv[2], flush=True)
+        seen = pathlib.Path("seen")
+        if not seen.exists():
+            seen.touch()
+            os.kill(os.getpid(), 9)
+        sys.exit(1)
+    """)
+    assert work.run("train.py", "-p", "hunter21").stdout == b"hunter21\nhunter21\n", "a restart has the real argument"
+    (first,) = (work.folder / ".oomph" / "runs").iterdir()
+    assert [path for path in first.rglob("*") if path.is_file() and b"hunter21" in path.read_bytes()] == []
+    other = work.run("--resume", "train.py", "-p", "hunter22")
+    assert (other.stdout, b"nothing to resume" in other.stderr) == (b"hunter22\n", True)
+    same = work.run("--resume", "train.py", "-p", "hunter21")
+    assert (same.stdout, b"nothing to resume" in same.stderr) == (b"hunter21\n", False)
+    changed = work.run(f"--resume={first}", "train.py", "-p", "hunter23")
+    assert lines(changed.stderr)[0].startswith("oomph: the arguments have changed (a value that is hidden): started as")
+
+
 def test_resume_with_other_arguments_suggests_the_old_command(work):
     work.script("import sys; print(sys.argv[1:]); sys.exit('3' in sys.argv)")
     work.run("--micro-batch=2", "train.py", "--epochs", "3")

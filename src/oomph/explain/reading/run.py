@@ -26,17 +26,15 @@ from oomph.journal.events import (
     Recovered,
     RestartRequested,
     UncaughtException,
-    UnknownEvent,
 )
 from oomph.journal.fact import Fact
-from oomph.journal.journal import Event, facts, foreign_format, lines_left_out, read_journal, unreadable_lines
-from oomph.terminal.amounts import listed
+from oomph.journal.gaps import gap_in
+from oomph.journal.journal import Event, facts, foreign_format, read_journal
 
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _MOST_OF_A_LOG = 16 << 20
 """The maximum number of bytes to read from a log, far more than a run keeps, since a planted file may be a huge
 hole."""
-_OWNER = re.compile(r"owner-([0-9]{1,9})")
 _NOT_RESTARTABLE = "not-restartable"
 
 
@@ -73,57 +71,9 @@ def why_nothing_is_known(directory: Path) -> str:
     """Explain in one sentence why a run has no readable events."""
     if foreign := foreign_format(directory):
         return f"the run in {directory} cannot be explained: {foreign}"
-    state = "cannot be read" if unreadable_lines(directory) else "is empty"
-    return f"the journal in {directory} {state}, so that run cannot be explained"
-
-
-def what_is_missing(directory: Path, attempts: int = 0) -> str:
-    """Explain in one sentence which part of a run cannot be read; empty if everything can.
-
-    Args:
-        attempts: the number of attempts that the run has had, according to its run.json.
-    """
-    if foreign := foreign_format(directory):
-        return f"only the output of the run in {directory} can be explained: {foreign}"
-    if not any((directory / "journal").glob("*.jsonl")):
-        return f"only the output of the run in {directory} can be explained: its journal is missing"
-    if files := _missing_files(directory, attempts):
-        return f"the journal in {directory} is incomplete: {listed(files)}"
-    if beyond := lines_left_out(directory):
-        return f"{beyond} lines of the journal in {directory} are skipped: they do not fit in memory"
-    missing = unreadable_lines(directory)
-    if not missing:
-        return _what_is_unknown(directory)
-    lines, they = ("line", "it") if missing == 1 else ("lines", "they")
-    return f"{missing} {lines} of the journal in {directory} cannot be read; whatever {they} recorded is missing"
-
-
-def _what_is_unknown(directory: Path) -> str:
-    """Name the kinds of event that this version doesn't know, such as those of a later one; empty if there are none."""
-    names = sorted({event.name for event in read_journal(directory) if isinstance(event.fact, UnknownEvent)})
-    start = f"the journal in {directory} has events that this version of oomph does not know: "
-    return start + listed(names) if names else ""
-
-
-def _missing_files(directory: Path, attempts: int) -> list[str]:
-    """List the journal files that should exist, but are missing or empty.
-
-    Each attempt of a run has one file from the supervisor, and one from the script if its Python claimed the attempt.
-    """
-    claimed = {int(name[1]) for path in directory.glob("owner-*") if (name := _OWNER.fullmatch(path.name))}
-    printed = {int(path.stem) for path in (directory / "stderr").glob("*.log") if _ATTEMPT.fullmatch(path.stem)}
-    begun = claimed | printed | set(range(1, attempts + 1))
-    written = [(attempt, "supervisor") for attempt in begun] + [(attempt, "script") for attempt in claimed]
-    sizes = {path.name: _size(path) for path in (directory / "journal").glob("*.jsonl")}
-    names = [f"{attempt}-0-{role}.jsonl" for attempt, role in sorted(written)]
-    return [f"{each} is {'empty' if each in sizes else 'missing'}" for each in names if not sizes.get(each)]
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
+    gap = gap_in(directory)
+    why = f"the journal in {directory} has no event of a known kind" if gap is None else gap.text
+    return f"{why}, so what happened in that run is unknown"
 
 
 def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:

@@ -57,7 +57,7 @@ class ScriptEnding:
 
     def obey(self, signal_name: str, steps: int, saved: int) -> NoReturn:
         """Exit the process, which a scheduler may start again."""
-        self._say(f"{signal_name}: {saved} of {steps} steps are saved; exiting")
+        self._say(f"{signal_name}: {saved:,} of {steps:,} steps are saved; exiting")
         _leave_process()
 
 
@@ -166,4 +166,4 @@ def tell_interrupted(fits: Fits, note_here: Callable[[AtStep], None]) -> None:
             if in_cell
             else ""
         )
-        fits.say(f"interrupted: {fits.saved} of {fits.steps} steps are saved{how}")
+        fits.say(f"interrupted: {fits.saved:,} of {fits.steps:,} steps are saved{how}")

@@ -25,7 +25,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.objects.instances import dict_of
 from oomph.objects.kind import is_figure
 from oomph.protocol.reasons import Reason, because
-from oomph.redaction.redaction import digest_of_secret, redacted_words
+from oomph.redaction.redaction import digest_of_secret, digest_of_words, redacted_words
 from oomph.resume.training.call_place import plain
 from oomph.script import environment_read, shell
 from oomph.script.cell_code import CellCode, built_on
@@ -154,11 +154,17 @@ def _script() -> Facts:
     files, in_cells = script_files(), _code_in_cells()
     cells = {name: code.digest for name, code in in_cells.items()}
     return {
-        SCRIPT: {**files, **cells, _ARGUMENTS_OF_SCRIPT: " ".join(redacted_words(shell.arguments()))},
+        SCRIPT: {**files, **cells, _ARGUMENTS_OF_SCRIPT: _arguments(shell.arguments())},
         ENVIRONMENT: _variables(environment_read.of_training()),
         CODE: {**code_in(files), **cells},
         **({_CELLS: {name: code.cell for name, code in in_cells.items()}} if in_cells else {}),
     }
+
+
+def _arguments(words: Sequence[str]) -> str:
+    """Return the script's arguments without secrets, but with a digest of those, since they may change."""
+    digest = digest_of_words(words)
+    return " ".join([*redacted_words(words), *([f"({digest})"] if digest else [])])
 
 
 def _code_in_cells() -> dict[str, CellCode]:

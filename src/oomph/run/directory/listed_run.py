@@ -100,8 +100,8 @@ def _steps(path: Path, counted: object) -> int | None:
 
 
 def disk_bytes(path: Path) -> int:
-    """Return what a folder or a file occupies on the disk, without following links."""
-    total, waiting, seen = 0, [os.fspath(path)], set()
+    """Return what a folder or a file occupies on the disk, without following links in it."""
+    total, waiting, seen = 0, [os.path.realpath(path)], set()
     while waiting:
         place = waiting.pop()
         try:

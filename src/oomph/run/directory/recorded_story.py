@@ -1,41 +1,149 @@
-"""Reads from a run directory what `oomph explain` and `oomph report` both tell of it: its story, its own command."""
+"""Reads from a run directory what every verb tells alike: how a run ended, its story, its command, what was lost of it.
+
+The journal has all of it. If a part of the journal was lost, run.json and summary.json still tell the end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, get_type_hints
 
 from oomph.explain.matching.named_fault import OwnCommand
+from oomph.explain.reading.run import why_nothing_is_known
+from oomph.files.conforming import conforms
 from oomph.files.oomph_folder import NOTEBOOKS
-from oomph.journal.events import AttemptStarted, RunEnded
-from oomph.journal.journal import Event, facts, read_journal
-from oomph.run.directory.run_directory import read_record
+from oomph.journal.events import RunEnded
+from oomph.journal.gaps import JournalGap, gap_in
+from oomph.journal.journal import Event, pairs, read_journal
+from oomph.protocol.reasons import reasons_from
+from oomph.run.directory.run_directory import (
+    FINISHED,
+    KEPT,
+    RUNNING,
+    STATUSES,
+    RunRecord,
+    read_record,
+    read_summary,
+    why_no_record,
+)
 from oomph.run.directory.search import is_own_place
+from oomph.run.report.labels import ORDER, UNKNOWN
 from oomph.run.report.next_command import options_without_a_run
 from oomph.run.report.story import Story, story_of
 from oomph.run.report.summary import Summary, summarise
 
-
-def story_of_run(run: Path) -> Story | None:
-    """Return a run's story, or None if no attempt is recorded in its journal."""
-    events = read_journal(run)
-    if not facts(events, AttemptStarted):
-        return None
-    return story_from(run, events, summarise(events, exit_code_of(events)))
+_SUCCEEDED = (FINISHED, KEPT)
+_OVER = tuple(status for status in STATUSES if status != RUNNING)
 
 
-def story_from(run: Path, events: Sequence[Event], summary: Summary) -> Story:
-    """Return the story that a run's events tell, with the run's own command in what it suggests."""
-    record = read_record(run)
+@dataclass(frozen=True)
+class RecordedRun:
+    """What is known of a run."""
+
+    record: RunRecord | None
+    events: Sequence[Event]
+    summary: Summary
+    story: Story
+    missing: tuple[str, ...] = ()
+    """What of the run cannot be read, as sentences."""
+
+
+def recorded_run(path: Path) -> RecordedRun:
+    """Read a run. Never raises: what cannot be read is left out, and told."""
+    record, events = read_record(path), read_journal(path)
+    gap = _gap_in(path, record)
+    attempts, status = (0, "") if record is None else (record.attempts, record.status)
+    if gap is None or not gap.hides_events:
+        summary = summarise(events, _exit_code(events, attempts))
+    else:
+        summary = _summary_of_a_part(path, events, attempts, status)
     typed, words = ((), ()) if record is None else (record.options, record.command)
-    return story_of(events, summary, typed, words)
+    story = story_of(events, summary, typed, words, status, gap)
+    return RecordedRun(record, events, summary, story, _in_words(path, record, gap))
 
 
-def exit_code_of(events: Sequence[Event]) -> int | None:
+def what_was_lost(path: Path) -> tuple[str, ...]:
+    """Return what of a run cannot be read, as sentences."""
+    record = read_record(path)
+    return _in_words(path, record, _gap_in(path, record))
+
+
+def why_nothing_is_told(path: Path) -> str:
+    """Explain in one sentence why a run has no story, and say what is known of its end."""
+    record = read_record(path)
+    return why_nothing_is_known(path) + ("" if record is None else f"; its run.json says: {record.status}")
+
+
+def _gap_in(path: Path, record: RunRecord | None) -> JournalGap | None:
+    if record is None:
+        return gap_in(path) if os.path.lexists(path / "journal") else None  # the samples of an `oomph.Monitor`
+    return gap_in(path, record.attempts, record.status in _OVER)
+
+
+def _in_words(path: Path, record: RunRecord | None, gap: JournalGap | None) -> tuple[str, ...]:
+    told = [] if gap is None else [gap.text]
+    if record is None and os.path.lexists(path / "journal"):
+        why = why_no_record(path)
+        told.insert(0, f"run.json in {path} {why}; the command of the run is unknown, and whether it can go on")
+    return tuple(told)
+
+
+def _exit_code(events: Sequence[Event], attempts: int) -> int | None:
     """Return the latest oomph invocation's exit code, or None if it has not exited, even if earlier ones have."""
-    newest = max((event.attempt for event in events), default=0)
-    ended = [each.exit_code for each in facts((event for event in events if event.attempt == newest), RunEnded)]
+    newest = max([attempts, *(event.attempt for event in events)])
+    ended = [each.exit_code for event, each in pairs(events, RunEnded) if event.attempt == newest]
     return ended[-1] if ended and isinstance(ended[-1], int) else None
+
+
+def _summary_of_a_part(path: Path, events: Sequence[Event], attempts: int, status: str) -> Summary:
+    """Summarise a run that has lost events, without which it may look better than it was.
+
+    Args:
+        path: the run directory.
+        events: the events that are left.
+        attempts: the number of attempts according to run.json.
+        status: the status according to run.json.
+    """
+    exit_code, is_over = _exit_code(events, attempts), status in _OVER
+    stored = _summed_up(path, status) if is_over else {}
+    is_end_known = exit_code is not None or bool(stored) or not is_over
+    if exit_code is None and is_over:
+        exit_code = 0 if status in _SUCCEEDED else stored.get("exit_code")
+    found = summarise(events, exit_code)
+    if not is_end_known:
+        found = replace(found, steps=0, steps_repeated=0, seconds=0.0)  # those until then are not those of the run
+    return replace(found, **{"attempts": max(attempts, found.attempts), "exactness": UNKNOWN, "reasons": (), **stored})
+
+
+def _summed_up(path: Path, status: str) -> dict[str, Any]:
+    """Return the fields that the supervisor itself summed up at the end of the run, when the journal was whole.
+
+    Nothing if that was an earlier end, or the file is damaged or planted.
+    """
+    document = read_summary(path)
+    if not conforms(document.get("exit_code"), int) or (document["exit_code"] == 0) != (status in _SUCCEEDED):
+        return {}
+    found = {name: value for name, value in document.items() if name in _KINDS and conforms(value, _KINDS[name])}
+    found = {name: value for name, value in found.items() if isinstance(value, str | Mapping) or _is_amount(value)}
+    if found.get("exactness") not in ORDER:
+        return {name: value for name, value in found.items() if name != "exactness"}
+    return {**found, "reasons": reasons_from(document.get("reasons"))}
+
+
+_KINDS = {
+    name: kind
+    for name, kind in get_type_hints(Summary).items()
+    if kind in (int, float, str, int | None, float | None, Mapping[str, int])
+}
+"""The fields of a summary that are stored as they are."""
+
+
+def _is_amount(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and math.isfinite(value) and value >= 0)
 
 
 def is_of_notebook(run: Path) -> bool:

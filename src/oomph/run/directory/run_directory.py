@@ -64,6 +64,8 @@ class RunRecord(NamedTuple):
     """The `oomph run` options, as the user last typed them."""
     entropy: str = ""
     """The seed that replaces the system's entropy in every attempt, or an empty string for none."""
+    digest: str = ""
+    """A digest of the command if it contains a secret, which is not stored; an empty string otherwise."""
 
     def to_json(self) -> str:
         """Return the record as the text of run.json."""
@@ -86,6 +88,7 @@ class RunRecord(NamedTuple):
                 host=str(document["host"]),
                 options=_words(document["options"], "options"),
                 entropy=_hexadecimal(document["entropy"]),
+                digest=str(document["digest"]),
             )
         except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error
@@ -145,9 +148,8 @@ class RunDirectory:
             identity = pin(path)
             lock_fd = lock_run(path)
         except FileExistsError as error:
-            raise RunDirectoryError(
-                f"the run directory {path} cannot be written: it is a file, not a folder"
-            ) from error
+            what = "a link to a folder that does not exist" if path.is_symlink() else "a file, not a folder"
+            raise RunDirectoryError(f"the run directory {path} cannot be written: it is {what}") from error
         except OSError as error:
             unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
@@ -269,6 +271,19 @@ def read_record(path: Path) -> RunRecord | None:
         return RunRecord.from_json(_text(path))
     except (OSError, ValueError):
         return None
+
+
+def why_no_record(path: Path) -> str:
+    """Say why there is no valid run.json in `path`, for a sentence about it."""
+    try:
+        _text(path)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except ValueError:
+        pass
+    return "is damaged"
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import groupby
 from typing import Any, get_type_hints
 
 from oomph.files.conforming import conforms
@@ -136,9 +137,10 @@ def _why_finished(ending: Ending) -> str:
 def _why_within_budget(decision: Decision) -> Iterator[str]:
     ending, ledger, action = decision.ending, refill(decision.ending, decision.ledger), decision.action
     if ending.steps > decision.ledger.best_steps:
-        yield f"{counted(ending.steps, 'step')} is further than any failed attempt reached: every ladder is reset"
+        steps = counted(ending.steps, "step")
+        yield f"{steps} is further than any failed attempt reached: all remedies can be used again"
     elif ledger.best_steps:
-        yield f"no progress beyond the {ledger.best_steps} steps of an earlier failed attempt"
+        yield f"no progress beyond the {ledger.best_steps:,} steps of an earlier failed attempt"
     else:
         yield "no step has been committed yet"
     poison = poison_step(ending, ledger)
@@ -147,12 +149,20 @@ def _why_within_budget(decision: Decision) -> Iterator[str]:
     begin = ledger.rungs.get(ending.fault, 0)
     rungs = ladder(ending.fault)
     end = action.rung if isinstance(action, Restart) else len(rungs)
-    yield f"ladder of {ending.fault}: {', '.join(rungs[: _last_of_interest(rungs)])}; used before: {begin}"
+    used = f"{begin} of them used before" if begin else "none used before"
+    remedies = ", ".join(_named(rungs[: _last_of_interest(rungs)]))
+    yield f"remedies for {ending.fault}, in this order: {remedies}; {used}"
     for index in range(begin, end):
         reason = why_not(rungs[index], decision.conditions, ledger.changes, decision.allowed, poison)
         if reason and rungs[index] != "skip-batch":
             yield f"skipped: {rungs[index]} ({reason})"
     yield f"restarts in a row without a newer checkpoint: {ledger.without_checkpoint} of {MOST_WITHOUT_CHECKPOINT}"
+
+
+def _named(rungs: Sequence[str]) -> Iterator[str]:
+    for rung, group in groupby(rungs):
+        name, count = "a plain restart" if rung == SAME else rung, len(list(group))
+        yield name if count == 1 else f"{name} ({count} times)"
 
 
 def _last_of_interest(rungs: Sequence[str]) -> int:
@@ -164,7 +174,7 @@ def _what_happened(decision: Decision) -> str:
     how = ProcessEnd(ending.returncode).number
     says_nothing = ending.fault == how or (isinstance(decision.action, Finish) and ending.returncode == 0)
     name = "" if says_nothing else f" ({ending.fault})"
-    where = f"; {counted(ending.steps, 'step')} done, {ending.saved} saved" if ending.steps else ""
+    where = f"; {counted(ending.steps, 'step')} done, {ending.saved:,} saved" if ending.steps else ""
     if ending.place is not None and not isinstance(decision.action, Finish):
         where += f", at {place_in_words(*ending.place, ending.epoch_over)}"
     return f"attempt {decision.attempt} ended by {how}{name}{where}"

@@ -8,23 +8,23 @@ from collections.abc import Iterator
 from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.ladder import Change
-from oomph.run.report.causes import NONE_SEEN, UNKNOWN
+from oomph.run.report.causes import NO_RECORD, NONE_SEEN
 from oomph.run.report.labels import EXACT, FAILED, MEANING, NOT_EQUAL, STOPPED, UNGUARDED, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary, improvement, result_in_words
-from oomph.terminal.amounts import as_size, counted, times
+from oomph.terminal.amounts import as_duration, as_size, counted, times
 from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
 """The width, in columns, of the heading at the start of each line when there are several lines."""
-_RESULT, _TO_IMPROVE, _STOPPED, _GAVE_UP = "the result", "to improve it", "stopped", "gave up"
+_RESULT, _TO_IMPROVE, _STOPPED, _GAVE_UP, _END = "the result", "to improve it", "stopped", "gave up", "the end"
 _STYLES = {EXACT: GREEN, VERIFIED: GREEN, NOT_EQUAL: RED, FAILED: RED}
 """Maps labels to their colours. All other labels are yellow."""
 _MOST_REASONS = 3
 _WORTH_TELLING = 0.5
 """The shortest time, in seconds, that does not round to 0."""
-_NOTES = (NONE_SEEN, UNKNOWN)
+_NOTES = (NONE_SEEN, NO_RECORD)
 """Remarks about the guard that may be appended to the single line printed for a run without faults."""
 _SPELT_OUT = {UNRELATED: "an error in the script itself"}
 """Descriptions of faults whose names alone would tell the reader nothing."""
@@ -65,7 +65,8 @@ def rows_of(summary: Summary, stopped: str = "", is_going_on: bool = False) -> l
     """
     end = "running" if is_going_on else _ended(summary, None, stopped)
     rows = _rows(summary, None, "", end, _result(summary, ""))
-    return [(head, text) for head, text in rows if head not in (_RESULT, _TO_IMPROVE)]
+    names = {_END: "so far"} if is_going_on else {}
+    return [(names.get(head, head), text) for head, text in rows if head not in (_RESULT, _TO_IMPROVE)]
 
 
 def _row(head: str, text: str, summary: Summary) -> str:
@@ -121,7 +122,7 @@ def _saved(summary: Summary) -> str:
     if not summary.checkpoints.count:
         return "no checkpoint was taken, so there is nothing to resume from"
     if summary.steps_reached < summary.steps:
-        return f"{summary.steps_saved} of {summary.steps} steps are saved: an earlier attempt got further"
+        return f"{summary.steps_saved:,} of {counted(summary.steps, 'step')} are saved: an earlier attempt got further"
     lost, again = summary.steps - summary.steps_saved, summary.fits_not_kept
     if lost > 0:
         return f"the last {counted(lost, 'step')} {'is' if lost == 1 else 'are'} not saved"
@@ -178,7 +179,7 @@ def _rows(summary: Summary, run_dir: str | None, again: str, end: str, result: s
     better = improvement(summary)
     if better:
         yield _TO_IMPROVE, better
-    yield "the end", ", ".join([end, *_facts(summary)]) + (f"; {_saved(summary)}" if again and summary.steps else "")
+    yield _END, ", ".join([end, *_facts(summary)]) + (f"; {_saved(summary)}" if again and summary.steps else "")
     if summary.gave_up:
         yield _STOPPED if summary.exit_code in STOPPED else _GAVE_UP, summary.gave_up
     if run_dir is not None:
@@ -211,22 +212,24 @@ def _done(summary: Summary) -> Iterator[str]:
 
 def _cost(summary: Summary) -> Iterator[str]:
     if (summary.restarts or summary.resumes) and (summary.steps or summary.steps_repeated):
-        yield f"{summary.steps_repeated} of {counted(summary.steps, 'step')} repeated"
+        yield f"{summary.steps_repeated:,} of {counted(summary.steps, 'step')} repeated"
     if summary.seconds_recovering:
-        yield f"{summary.seconds_recovering:.0f} s recovering"
+        yield f"{as_duration(summary.seconds_recovering)} recovering"
     if summary.seconds_restarting >= _WORTH_TELLING:
-        yield f"{summary.seconds_restarting:.0f} s restarting"
+        yield f"{as_duration(summary.seconds_restarting)} restarting"
 
 
 def _facts(summary: Summary) -> Iterator[str]:
     if summary.steps:
         missing = summary.steps_without_data
-        yield counted(summary.steps, "step") + (f" ({missing} fewer than asked for: the data ran out)" * bool(missing))
-    yield f"{summary.seconds:.0f} s"
-    kept = summary.checkpoints
+        fewer = f" ({missing:,} fewer than asked for: the data ran out)" if missing else ""
+        yield f"{counted(summary.steps, 'step')}{fewer}"
+    is_over, kept = summary.exit_code is not None, summary.checkpoints
+    if is_over and summary.seconds:
+        yield as_duration(summary.seconds)
     if kept.count:
-        size = as_size(kept.bytes)
-        yield f"{counted(kept.count, 'checkpoint')} of {size} ({kept.share:.1%} of the time)"
+        share = f" ({kept.share:.1%} of the time)" if is_over else ""
+        yield f"{counted(kept.count, 'checkpoint')} of {as_size(kept.bytes)}{share}"
     if kept.failed:
         yield f"{counted(kept.failed, 'checkpoint')} could not be written"
     if summary.device_peak_bytes:
@@ -242,7 +245,7 @@ def _ended(summary: Summary, returncode: int | None, stopped: str) -> str:
     if summary.exit_code == 0:
         return "the script finished"
     if summary.exit_code is None:
-        return "the script was interrupted"
+        return "not recorded"
     if stopped:
         return f"{stopped}, exit code {summary.exit_code}"
     by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED

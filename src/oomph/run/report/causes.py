@@ -32,6 +32,7 @@ from oomph.run.report.labels import (
     REPLAYED,
     STARTED_OVER,
     UNGUARDED,
+    UNKNOWN,
     UNVERIFIED,
     VERIFIED,
     is_guarded,
@@ -128,6 +129,7 @@ _OF_LABELS = {
     STARTED_OVER: "nothing to change in the script: there was nothing to resume from",
     UNGUARDED: RESUMABLE,
     FAILED: "fix what ended the script: oomph explain names it",
+    UNKNOWN: "keep the run directory intact: journal/ records what each attempt did",
 }
 
 
@@ -155,7 +157,7 @@ def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
 
 NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
 NO_PYTHON = "the command ran unguarded: no Python in it loaded oomph (is there one? -I, -E and -S keep oomph out)"
-UNKNOWN = "without a run directory, there is no record of whether training was guarded"
+NO_RECORD = "without a run directory, there is no record of whether training was guarded"
 NONE_SEEN = "no training was seen, so nothing was guarded"
 RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
 NOT_ASKED = f"unguarded, as --no-guard requests: {SUPERVISED}"
@@ -176,7 +178,7 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
     if not guard:
         return NOT_ASKED
     if not recorded:
-        return UNKNOWN
+        return NO_RECORD
     seen = facts(events, UnguardedTraining)
     if seen:
         return unguarded_in_words(seen[0].site, seen[0].kind)

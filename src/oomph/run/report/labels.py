@@ -50,7 +50,9 @@ NOT_EQUAL = "not-equal"
 STARTED_OVER = "started-over"
 UNGUARDED = "unguarded"
 FAILED = "failed"
-ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED)
+UNKNOWN = "unknown"
+"""The label of a run of whose journal a part was lost, given by those who read it."""
+ORDER = (EXACT, VERIFIED, UNVERIFIED, REPLAYED, APPROXIMATE, NOT_EQUAL, STARTED_OVER, UNGUARDED, FAILED, UNKNOWN)
 """The labels, from best to worst."""
 STOPPED = (75, 129, 130, 143)
 """Exit codes after a preemption, SIGHUP, Ctrl-C and SIGTERM: the run was asked to stop, and may resume later."""
@@ -64,6 +66,7 @@ MEANING = {
     STARTED_OVER: "started over: after a restart, training began again at its first step",
     UNGUARDED: "unguarded: some training was not guarded, so it was neither checkpointed nor resumed",
     FAILED: "failed: the training did not finish",
+    UNKNOWN: "unknown: a part of the journal was lost, and with it what faults and restarts did to the result",
 }
 _NOTHING_REPEATED = "unverified: everything known was restored; no step had to be repeated, so none could be compared"
 SMALLER = "smaller batches"

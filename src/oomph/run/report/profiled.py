@@ -85,7 +85,7 @@ def _not_reached(events: Sequence[Event]) -> Iterator[str]:
     elif ended.steps > window.start:
         why = f"{steps_in_words(window.start + 1, window.stop)} were trained earlier, or in another process"
     else:
-        why = f"the training ended after {counted(ended.steps, 'step', ',')}, before step {window.start + 1:,}"
+        why = f"the training ended after {counted(ended.steps, 'step')}, before step {window.start + 1:,}"
     yield f"nothing was recorded: {why}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from oomph.journal.events import AttemptEnded, AttemptStarted, FitStarted, LoopSeen, Resumed, RunStarted
-from oomph.journal.journal import Event, by_attempt, last
+from oomph.journal.journal import Event, by_attempt, elapsed, last
 
 _FINISHED = "finished"
 """The kind of resume that only returns the result of a finished fit, so that no step follows."""
@@ -26,9 +26,7 @@ def seconds_restarting(events: Sequence[Event]) -> float:
 
 
 def _between(before: Sequence[Event], after: Sequence[Event]) -> float:
-    died, trains = _death(before), _first_step(after)
-    seconds = trains - died
-    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0  # the clock may have been turned back
+    return elapsed(_death(before), _first_step(after))
 
 
 def _death(attempt: Sequence[Event]) -> float:

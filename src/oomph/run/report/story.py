@@ -32,6 +32,7 @@ from oomph.journal.events import (
     UncaughtException,
 )
 from oomph.journal.fact import Fact
+from oomph.journal.gaps import JournalGap
 from oomph.journal.journal import Event, by_attempt, facts, last
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import change_in
@@ -118,6 +119,8 @@ class Story:
     """A description of how the run was stopped, or an empty string if it ended some other way."""
     improvement: str = ""
     """The one change to the script that would improve the result."""
+    gap: str = ""
+    """What was lost of the journal, as a sentence, or an empty string if it is whole."""
 
     def __repr__(self) -> str:
         outcome = shown_line(shortened(self.outcome, _LONGEST_OUTCOME))
@@ -142,7 +145,14 @@ class Story:
         return asdict(self)
 
 
-def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], words: Sequence[str]) -> Story:
+def story_of(
+    events: Sequence[Event],
+    summary: Summary,
+    typed: Sequence[str],
+    words: Sequence[str],
+    status: str = "",
+    gap: JournalGap | None = None,
+) -> Story:
     """Build the story of a run.
 
     Args:
@@ -150,6 +160,8 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
         summary: the summary of these events.
         typed: the `oomph run` options, as the user typed them.
         words: the script and its arguments.
+        status: the status in run.json, which tells the end if the journal does not.
+        gap: what was lost of the journal, or None if it is whole.
     """
     by_whom = stopped(events)
     attempts = by_attempt(events)
@@ -158,28 +170,51 @@ def story_of(events: Sequence[Event], summary: Summary, typed: Sequence[str], wo
         for attempt, following in zip(attempts, [*attempts[1:], []], strict=False)
         for incident in _incidents(attempt, following)
     )
+    lacks = ""
+    if gap is not None and gap.hides_events:
+        lacks = "its journal is incomplete" if events else "nothing of its journal can be read"
     return Story(
-        outcome=_outcome(summary, len(incidents), by_whom),
-        failed=summary.exit_code not in (None, 0),
+        outcome=_outcome(summary, len(incidents), by_whom, _ENDED.get(status, ""), lacks),
+        failed=summary.exit_code not in (None, 0) or (summary.exit_code is None and status in _ENDED),
         result=result_in_words(summary),
         incidents=incidents,
         savings=tuple(_savings(summary, events, [*options_without_a_run(typed)], words)),
         findings=each_once(findings_of(events)),
         stopped=by_whom,
         improvement=improvement(summary),
+        gap="" if gap is None else gap.text,
     )
 
 
-def _outcome(summary: Summary, faults: int, by_whom: str) -> str:
+_ENDED = {"failed": "failed", "gave-up": "gave up"}
+"""How a run has ended, by its status in run.json, if its exit code is unknown."""
+
+
+def _outcome(summary: Summary, faults: int, by_whom: str, ended: str, lacks: str) -> str:
+    """Describe how a run ended or stands.
+
+    Args:
+        summary: the summary of the run.
+        faults: the number of incidents.
+        by_whom: how it was stopped, or an empty string.
+        ended: how it ended according to run.json, or an empty string.
+        lacks: what is wrong with the journal, or an empty string.
+    """
     steps = f" after {counted(summary.steps, 'step')}" if summary.steps else ""
     attempts = f" in {counted(summary.attempts, 'attempt')}" if summary.attempts > 1 else ""
-    if summary.exit_code is None:
-        return f"{counted(faults, 'fault') if faults else 'no fault'} found{steps}{attempts}"
-    if summary.exit_code == 0:
-        return f"finished{steps}{attempts}, {summary.seconds:.0f} s"
+    took = f", {as_duration(summary.seconds)}" if summary.seconds or not lacks else ""
     why = f": {summary.gave_up}" if summary.gave_up else ""
-    ended = by_whom or f"ended with exit code {summary.exit_code}"
-    return f"{ended}{steps}{attempts}, {summary.seconds:.0f} s{why}"
+    if summary.exit_code == 0:
+        told = f"finished{steps}{attempts}{took}"
+    elif summary.exit_code is not None:
+        told = f"{by_whom or f'ended with exit code {summary.exit_code}'}{steps}{attempts}{took}{why}"
+    elif ended:
+        told = f"{ended}{steps}{attempts}{why}"
+    elif faults or not lacks:
+        told = f"{counted(faults, 'fault') if faults else 'no fault'} found{steps}{attempts}"
+    else:
+        return f"what happened is unknown: {lacks}"
+    return f"{told}; what else happened is unknown: {lacks}" if lacks else told
 
 
 # -- what happened ----------------------------------------------------------------------------------------------------
@@ -251,7 +286,7 @@ def _probes(attempt: int, failed: Sequence[ProbeFailed]) -> Incident:
     """Combine the probes that ran out of memory, in steps that did not, into one incident. Only time was lost."""
     seconds = sum(probe.seconds for probe in failed)
     done = f"continued: only a check of the micro-batches, on {failed[0].samples} samples at once, ran out of memory"
-    cost = f"{seconds:.0f} s, {counted(len(failed), 'out-of-memory error')}"
+    cost = f"{as_duration(seconds)}, {counted(len(failed), 'out-of-memory error')}"
     return Incident(OUT_OF_MEMORY, attempt, _place(failed[0]), failed[0].message, done, cost)
 
 
@@ -262,7 +297,7 @@ def _recovered(attempt: int, failed: Oom, errors: int, recovered: Recovered, kin
         _place(recovered) or recovered.during or ("" if recovered.piece is None else "map_batches"),
         failed.message,
         _divided(recovered, recovered.guard or kind),
-        f"{recovered.seconds:.0f} s, {counted(errors, 'out-of-memory error')}",
+        f"{as_duration(recovered.seconds)}, {counted(errors, 'out-of-memory error')}",
     )
 
 
@@ -355,7 +390,7 @@ def _until_restart(attempt: Sequence[Event], failed: Sequence[Oom], probes: int)
     if not _guarded(failed) or last(attempt, RestartRequested) is None:
         return ""
     seconds = _guarded(failed)[-1].seconds + seconds_until_restart(attempt)
-    return f"{seconds:.0f} s, {counted(len(_guarded(failed)) + probes, 'out-of-memory error')}"
+    return f"{as_duration(seconds)}, {counted(len(_guarded(failed)) + probes, 'out-of-memory error')}"
 
 
 def _repeated(ended: AttemptEnded | None, following: Sequence[Event]) -> str:
@@ -390,7 +425,7 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
         yield Saving(
             "micro-batch",
             seconds,
-            f"The {seconds:.0f} s spent finding a micro-batch: start with its size{alike}",
+            f"The {as_duration(seconds)} spent finding a micro-batch: start with its size{alike}",
             shlex.join(command),
         )
     repeated = max(0, summary.steps_repeated - steps_lost_to_refusals(events))
@@ -402,7 +437,7 @@ def _savings(summary: Summary, events: Sequence[Event], typed: list[str], words:
         yield Saving(
             "checkpoints",
             seconds,
-            f"Part of the {seconds:.0f} s that {counted(repeated, 'repeated step')} took: checkpoints at"
+            f"Part of the {as_duration(seconds)} that {counted(repeated, 'repeated step')} took: checkpoints at"
             f" shorter intervals, which also cost time{alike}",
             shlex.join(command),
         )

@@ -29,7 +29,7 @@ from oomph.journal.events import (
     TrainedOutsideFit,
     UnguardedTraining,
 )
-from oomph.journal.journal import ByKind, Event, by_attempt, facts, pairs
+from oomph.journal.journal import ByKind, Event, by_attempt, elapsed, facts, pairs
 from oomph.protocol.reasons import Reason, as_data, because, left_out
 from oomph.run.policy.ladder import change_in
 from oomph.run.report.attempts import repeats, restarts_of, resumes_of
@@ -52,7 +52,7 @@ from oomph.run.report.larger_batch import LargerBatch, larger_batch
 from oomph.run.report.refused import Refused, refused_in
 from oomph.run.report.restarting import seconds_restarting
 from oomph.terminal import panel
-from oomph.terminal.amounts import counted
+from oomph.terminal.amounts import as_duration, counted
 
 SCHEMA = 1
 UNRELATED = "unrelated"
@@ -153,7 +153,8 @@ class Summary:
     def __str__(self) -> str:
         faults = [f"{name} {count}×" for name, count in self.faults.items()] or ["no fault"]
         cost = f"{self.recoveries} recovered in the process, {counted(self.restarts, 'restart')}"
-        return f"{self.exactness}: {counted(self.steps, 'step')} in {self.seconds:.0f} s, {', '.join(faults)}, {cost}"
+        took = f"{counted(self.steps, 'step')} in {as_duration(self.seconds)}"
+        return f"{self.exactness}: {took}, {', '.join(faults)}, {cost}"
 
     def _repr_html_(self) -> str:
         """Return the summary as a panel for notebooks."""
@@ -300,7 +301,7 @@ def seconds_until_restart(attempt: Iterable[Event]) -> float:
             case Recovered():
                 failed_at = math.nan
             case RestartRequested():
-                return max(0.0, _finite(event.time - failed_at))
+                return elapsed(failed_at, event.time)
     return 0.0
 
 

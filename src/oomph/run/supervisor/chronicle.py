@@ -28,7 +28,7 @@ from oomph.journal.events import (
     RunStarted,
 )
 from oomph.journal.fact import Fact
-from oomph.journal.journal import Event, Journal, facts, last, read_journal, refuse_later
+from oomph.journal.journal import Event, Journal, elapsed, facts, last, read_journal, refuse_later
 from oomph.monitor.board import BOARD, BoardReader
 from oomph.process import process_identity
 from oomph.protocol import creations
@@ -45,8 +45,6 @@ from oomph.run.supervisor.settings import MachineAtStart
 _MOST_KERNEL_LINES = 20
 _LONGEST_START_SECONDS = 10.0
 """The time, in seconds, by which Python has certainly loaded oomph, even from a slow disk."""
-_LONGEST_GAP_SECONDS = 7 * 86400.0
-"""The longest plausible gap between events, in seconds. A longer one means that the clock was turned forward."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +275,4 @@ def _run_started(guarding: Guarding) -> RunStarted:
 
 def _lasted(events: Sequence[Event]) -> float:
     """Return the duration of an attempt, in seconds: the sum of the gaps between events, excluding clock changes."""
-    times = [event.time for event in events]
-    gaps = [later - earlier for earlier, later in pairwise(times)]
-    return sum(gap for gap in gaps if 0 < gap < _LONGEST_GAP_SECONDS)
+    return sum(elapsed(before.time, after.time) for before, after in pairwise(events))

@@ -19,7 +19,7 @@ from oomph.process.command import Command, parse_command, what_runs
 from oomph.process.descriptors import LEAST, are_too_few, fill_standard
 from oomph.protocol.entropy import fresh
 from oomph.protocol.handover import Guarding, Injection
-from oomph.redaction.redaction import know_secrets, redacted_words
+from oomph.redaction.redaction import digest_of_words, know_secrets, redacted_words
 from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record
 from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, unfinished_runs
 from oomph.run.report.next_command import command_to_go_on
@@ -131,8 +131,15 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     host, injection = process_identity.host(), Injection.read()
     entropy = (injection and injection.entropy) or fresh()
     record = RunRecord(
-        command.words, python, os.getcwd(), created, host=host, options=request.typed, entropy=entropy
-    )  # fmt: skip
+        command.words,
+        python,
+        os.getcwd(),
+        created,
+        host=host,
+        options=request.typed,
+        entropy=entropy,
+        digest=digest_of_words(command.words),
+    )
     explicit = request.run_dir or _anew_in(request)
     if explicit is not None:
         run = RunDirectory.create(Path(explicit), record)  # first, since it may fail: then no new run is announced
@@ -215,9 +222,9 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
         run.close()
         raise RunDirectoryError(f"{path} cannot be resumed: {trouble}")
     words = tuple(redacted_words(command.words))
-    if run.record.command != words:
-        started = shlex.join(run.record.command)
-        say(f"the arguments have changed: started as `{started}`, resumed as `{shlex.join(words)}`")
+    if not _is_of(run.record, command):
+        started, hidden = shlex.join(run.record.command), " (a value that is hidden)" * (run.record.command == words)
+        say(f"the arguments have changed{hidden}: started as `{started}`, resumed as `{shlex.join(words)}`")
     if run.record.host not in ("", process_identity.host()):
         say(f"this run comes from another machine, {run.record.host}; resuming it here, on {process_identity.host()}")
     return run, []
@@ -225,15 +232,19 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
 
 def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
     """Return the path of the latest run of exactly this command."""
-    words = tuple(redacted_words(command.words))  # as in run.json
-    found = first_trusted(run for run in stored if run.record.command == words)
+    found = first_trusted(run for run in stored if _is_of(run.record, command))
     return None if found is None else found.path
+
+
+def _is_of(record: RunRecord, command: Command) -> bool:
+    """True if a stored run has exactly this command, including the secrets, of which it has only a digest."""
+    return record.command == tuple(redacted_words(command.words)) and record.digest == digest_of_words(command.words)
 
 
 def _with_other_arguments(command: Command, stored: Sequence[StoredRun]) -> list[str]:
     """Return a line that suggests the latest idle run of the same script with different arguments, if there is one."""
     words = tuple(redacted_words(command.words))
-    others = (run for run in stored if run.record.command != words)
+    others = (run for run in stored if not _is_of(run.record, command))
     same_script = (run for run in others if what_runs(run.record.command) == what_runs(words))
     found = first_trusted(run for run in same_script if not is_held(run.path))
     if found is None:

@@ -27,7 +27,7 @@ _MOST_BYTES = 4 << 20
 
 def kept_in_words(lines: int, where: str) -> str:
     """Say where a report is that was not shown, and how long it is."""
-    return f"TensorFlow's report of the failed allocation ({counted(lines, 'line', ',')}) is in {where}"
+    return f"TensorFlow's report of the failed allocation ({counted(lines, 'line')}) is in {where}"
 
 
 class OutOfMemoryOutcome(enum.Enum):
