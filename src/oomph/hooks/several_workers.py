@@ -1,0 +1,148 @@
+"""Lets Keras' `fit` and `evaluate` work under MultiWorkerMirroredStrategy, which Keras 3.15 cannot do.
+
+Keras fails before its first step. To learn the shapes of a batch, it averages the first one over the workers, which
+TensorFlow refuses for a nest of tensors; and it averages the results of a step, which are single numbers, along their
+first axis. Each of the two is replaced only if Keras, asked at the beginning of a training, shows the error.
+
+Source: https://github.com/keras-team/keras/issues/20585
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from oomph.keras_bridge import models
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.runtime.patching import patch, replaced
+from oomph.keras_bridge.workers import numbers_of_all, spans_workers
+from oomph.resume.training.fits import Fits
+
+_NUMBERS = {"auto": "MEAN", "mean": "MEAN", "sum": "SUM"}
+"""How results that are single numbers are reduced, by Keras' name for it."""
+
+
+def install(fits: Fits) -> None:
+    """Ask Keras, each time that a fit or an evaluation begins under several workers, and replace what fails."""
+    cls = KERAS.trainer.value()
+    if support.lacks(Feature.SEVERAL_WORKERS) or not KERAS.build_before_steps.on(cls):
+        return
+    original = KERAS.build_before_steps.of(cls)
+
+    @functools.wraps(original)
+    def build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        strategy = self.distribute_strategy
+        if not spans_workers(strategy):
+            original(self, iterator=iterator, data_batch=data_batch)
+            return
+        if _averages_along_an_axis(strategy):
+            _average_numbers()
+        if iterator is not None:
+            _agree_on_batches(strategy, iterator)
+        if iterator is None or not _averages_nests(self, original):
+            original(self, iterator=iterator, data_batch=data_batch)
+        elif KERAS.distribute_strategy.get(self) is not None:
+            fits.say_once("MultiWorkerMirroredStrategy: this Keras cannot fit or evaluate under it; oomph corrects that")
+            models.build_for(self, KERAS.distributed_dataset.of(iterator).element_spec)
+
+    patch(cls, KERAS.build_before_steps.name_on(cls), build)
+
+
+def _averages_nests(model: Any, build: Any) -> bool:
+    """True if Keras reduces a whole batch at once. Neither a collective runs, nor is anything built."""
+    strategy, reduced = model.distribute_strategy, []
+
+    def reduce(reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        reduced.append(value)
+        return value
+
+    value = strategy.experimental_distribute_values_from_function(lambda _: tf.zeros([1, 1]))
+    with (
+        replaced(strategy, "reduce", reduce),
+        replaced(model, KERAS.symbolic_build.name_on(model), lambda **_: None),
+    ):
+        build(model, iterator=[(0, 0, iter([(value, value)]))])
+    return any(not isinstance(each, tf.distribute.DistributedValues) for each in reduced)
+
+
+def _averages_along_an_axis(strategy: Any) -> bool:
+    """True if Keras reduces a single number along an axis, which it does not have. No collective runs."""
+    axes = []
+
+    def reduce(reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        axes.append(axis)
+        return value
+
+    with replaced(strategy, "reduce", reduce):
+        KERAS.reduce_per_replica.value()(tf.constant(0.0), strategy, reduction="mean")
+    return axes != [] and axes != [None]
+
+
+def _average_numbers() -> None:
+    """Let Keras reduce the results of a step over all replicas of all workers."""
+    original = KERAS.reduce_per_replica.value()
+
+    @functools.wraps(original)
+    def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
+        if reduction not in _NUMBERS or not spans_workers(strategy):
+            return original(values, strategy, reduction)
+        return tf.nest.map_structure(lambda each: strategy.reduce(_NUMBERS[reduction], each, axis=None), values)
+
+    patch(*KERAS.reduce_per_replica.place, reduce_per_replica)
+
+
+def _agree_on_batches(strategy: Any, epochs: Any) -> None:
+    """Let an epoch last until the data of every worker is exhausted.
+
+    A worker that stopped earlier would be waited for. One that has no more data takes part with an empty batch.
+    """
+    if epochs.steps_per_epoch is not None:
+        return
+    counts = numbers_of_all(strategy, _batches_here(strategy, epochs))
+    agreed = max(counts) if min(counts) else None
+    if agreed == epochs.num_batches and len(set(counts)) == 1:
+        return
+    reset = epochs.reset
+
+    def reset_to_agreed() -> None:
+        reset()
+        epochs._num_batches = agreed
+
+    epochs.reset = reset_to_agreed
+
+
+def _batches_here(strategy: Any, epochs: Any) -> int:
+    """Return how many batches this worker's part of the data has, or 0 if unknown.
+
+    The length of the whole data does not tell: files may be of different lengths, and without sharding every worker
+    goes through all of it.
+    """
+    own = TENSORFLOW.datasets_of_workers.get(KERAS.distributed_dataset.of(epochs), ())
+    count = int(own[0].cardinality()) if len(own) == 1 else -1
+    replicas = len(strategy.extended.worker_devices)
+    return -(-count // replicas) if count > 0 else epochs.num_batches or 0
+
+
+def one_by_one(model: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return Keras' function for a step, or one that runs several steps per execution one after another.
+
+    TensorFlow cannot run collective operations within the loop that Keras compiles for them.
+    """
+    if int(model.steps_per_execution) == 1 or not spans_workers(model.distribute_strategy):
+        return function
+    return lambda iterator: function(_until_the_end(iterator))
+
+
+def _until_the_end(iterator: Any) -> Iterator[Any]:
+    """Yield the batches. Keras has no result to return, and asks for none, if there is not even one."""
+    try:
+        yield next(iterator)
+    except StopIteration:
+        raise tf.errors.OutOfRangeError(None, None, "end of the data") from None
+    yield from iterator
