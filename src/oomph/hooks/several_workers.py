@@ -26,6 +26,7 @@ from oomph.resume.training.fits import Fits
 
 _NUMBERS = {"auto": "MEAN", "mean": "MEAN", "sum": "SUM"}
 """How results that are single numbers are reduced, by Keras' name for it."""
+_UNSHARDED = tf.data.experimental.AutoShardPolicy.OFF
 
 
 def install(fits: Fits) -> None:
@@ -48,7 +49,7 @@ def install(fits: Fits) -> None:
         if iterator is None or not _averages_nests(self, original):
             original(self, iterator=iterator, data_batch=data_batch)
         elif KERAS.distribute_strategy.get(self) is not None:
-            fits.say_once("MultiWorkerMirroredStrategy: this Keras cannot fit or evaluate under it; oomph corrects that")
+            fits.say_once("this Keras cannot train under MultiWorkerMirroredStrategy; oomph corrects that")
             models.build_for(self, KERAS.distributed_dataset.of(iterator).element_spec)
 
     patch(cls, KERAS.build_before_steps.name_on(cls), build)
@@ -118,15 +119,15 @@ def _agree_on_batches(strategy: Any, epochs: Any) -> None:
 
 
 def _batches_here(strategy: Any, epochs: Any) -> int:
-    """Return how many batches this worker's part of the data has, or 0 if unknown.
+    """Return how many steps this worker's data lasts, or 0 if unknown.
 
-    The length of the whole data does not tell: files may be of different lengths, and without sharding every worker
-    goes through all of it.
+    Each worker takes its share of a batch. If the data is not sharded, every worker goes through all of it.
     """
-    own = TENSORFLOW.datasets_of_workers.get(KERAS.distributed_dataset.of(epochs), ())
-    count = int(own[0].cardinality()) if len(own) == 1 else -1
-    replicas = len(strategy.extended.worker_devices)
-    return -(-count // replicas) if count > 0 else epochs.num_batches or 0
+    data = TENSORFLOW.original_dataset.get(KERAS.distributed_dataset.of(epochs))
+    count = epochs.num_batches or 0
+    if isinstance(data, tf.data.Dataset) and data.options().experimental_distribute.auto_shard_policy == _UNSHARDED:
+        return count * strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)
+    return count
 
 
 def one_by_one(model: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:

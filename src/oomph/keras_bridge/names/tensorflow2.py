@@ -103,9 +103,6 @@ class TensorFlow2:
     replica_thread = Global(
         "tensorflow.python.distribute.mirrored_run", "_MirroredReplicaThread", Feature.ERRORS_OUTSIDE
     )
-    datasets_of_workers = Attribute(
-        "tensorflow.python.distribute.input_lib", "_cloned_datasets", Feature.SEVERAL_WORKERS
-    )
     # -- the runtime
     status_to_exception = Global("tensorflow.python.eager.core", "_status_to_exception", Feature.ERRORS_OUTSIDE)
     context = Global("tensorflow.python.eager.context", "context", _RESUME | Feature.MEMORY_LIMIT)
