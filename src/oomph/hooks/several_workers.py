@@ -48,11 +48,20 @@ def install(fits: Fits) -> None:
             _agree_on_batches(strategy, iterator)
         if iterator is None or not _averages_nests(self, original):
             original(self, iterator=iterator, data_batch=data_batch)
-        elif KERAS.distribute_strategy.get(self) is not None:
+        else:
             fits.say_once("this Keras cannot train under MultiWorkerMirroredStrategy; oomph corrects that")
-            models.build_for(self, KERAS.distributed_dataset.of(iterator).element_spec)
+            _build(fits, self, KERAS.distributed_dataset.of(iterator))
 
     patch(cls, KERAS.build_before_steps.name_on(cls), build)
+
+
+def _build(fits: Fits, model: Any, data: Any) -> None:
+    """Build the model and its metrics for the shapes that the data announces, without taking a batch if possible."""
+    try:
+        models.build_for(model, data.element_spec)
+    except Exception:  # a layer needs a size that is known only once there is a batch
+        fits.say_once("the shapes of the data are unknown: one batch is taken to build the model, and not trained on")
+        models.build_for(model, next(iter(data)))
 
 
 def _averages_nests(model: Any, build: Any) -> bool:
@@ -124,9 +133,9 @@ def _batches_here(strategy: Any, epochs: Any) -> int:
     Each worker takes its share of a batch. If the data is not sharded, every worker goes through all of it.
     """
     data = TENSORFLOW.original_dataset.get(KERAS.distributed_dataset.of(epochs))
-    count = epochs.num_batches or 0
+    count = int(epochs.num_batches or 0)
     if isinstance(data, tf.data.Dataset) and data.options().experimental_distribute.auto_shard_policy == _UNSHARDED:
-        return count * strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)
+        return int(count * strategy.num_replicas_in_sync // len(strategy.extended.worker_devices))
     return count
 
 

@@ -63,18 +63,21 @@ def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
                 optimizer.build([variables[place] for place in own])
 
 
-def build_for(model: Any, spec: Any) -> None:
-    """Build a model and its metrics for batches of this spec, as Keras' fit does under a strategy.
+def build_for(model: Any, batch: Any) -> None:
+    """Build a model and its metrics for batches like this one, or of this spec, as Keras' fit does under a strategy.
 
     Tracing cannot create the variables of layers and metrics there.
     """
-    one = tf.nest.map_structure(_on_one_replica, without_optionals(spec))
+    one = tf.nest.map_structure(_on_one_replica, without_optionals(batch))
     with model.distribute_strategy.scope():
         KERAS.symbolic_build.call(model, data_batch=one)
 
 
-def _on_one_replica(spec: Any) -> Any:
-    return TENSORFLOW.spec_of_each_replica.get(spec, (spec,))[0]
+def _on_one_replica(part: Any) -> Any:
+    """Return the first replica's part of a value, or of a spec, that a strategy distributes; others are shared."""
+    if isinstance(part, tf.distribute.DistributedValues):
+        return part.values[0]
+    return TENSORFLOW.spec_of_each_replica.get(part, (part,))[0]
 
 
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))

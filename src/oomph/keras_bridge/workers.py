@@ -33,5 +33,10 @@ def beside_the_chief(strategy: Any) -> int | None:
 
 def numbers_of_all(strategy: Any, number: int) -> list[int]:
     """Return the number that each replica's worker passes; every worker must ask at the same point of its training."""
-    own = strategy.experimental_distribute_values_from_function(lambda _: tf.constant([number], tf.int64))
-    return [int(each) for each in strategy.gather(own, axis=0)]
+    count = strategy.num_replicas_in_sync
+
+    def at_own_place(context: Any) -> tf.Tensor:
+        return number * tf.one_hot(context.replica_id_in_sync_group, count, dtype=tf.int64)
+
+    own = strategy.experimental_distribute_values_from_function(at_own_place)
+    return [int(each) for each in strategy.reduce("SUM", own, axis=None)]

@@ -55,9 +55,7 @@ class Keras3:
     compile_loss = Attribute(_TRAINER, "_compile_loss", Feature.EXACT_STEP | Feature.RESUME)
     loss_tracker = Attribute(_TRAINER, "_loss_tracker", Feature.EXACT_STEP | Feature.LOSS)
     trainer_of_any_backend = Global(_TRAINER, "Trainer", Feature.NO_XLA, also=("BaseTrainer",))
-    reduce_per_replica = Global(
-        _TENSORFLOW_TRAINER, "reduce_per_replica", Feature.EXACT_STEP | Feature.SEVERAL_WORKERS
-    )
+    reduce_per_replica = Global(_TENSORFLOW_TRAINER, "reduce_per_replica", Feature.EXACT_STEP | Feature.SEVERAL_WORKERS)
     name_scope = Global("keras.src.backend", "name_scope", Feature.EXACT_STEP)
     # -- layers, losses, metrics, optimizers
     layer = Global(_LAYER, "Layer", Feature.EXACT_STEP)
