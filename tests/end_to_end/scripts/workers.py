@@ -173,12 +173,12 @@ def written() -> None:
 def large() -> None:
     """A batch that a worker with little memory cannot hold; the script goes on after the error."""
     keras.utils.set_random_seed(1)
-    x, y = samples(512)
+    x, y = samples(2048)
     with strategy.scope():
         model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(4096), keras.layers.Dense(1)])
         model.compile("sgd", "mse")
     try:
-        model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(512), epochs=2, verbose=0)
+        model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(2048), epochs=2, verbose=0)
     except tf.errors.ResourceExhaustedError:
         time.sleep(600)
 
