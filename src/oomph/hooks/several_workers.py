@@ -60,7 +60,9 @@ def _build(fits: Fits, model: Any, data: Any) -> None:
     try:
         models.build_for(model, data.element_spec)
     except Exception:  # a layer needs a size that is known only once there is a batch
-        fits.say_once("the shapes of the data are unknown: one batch is taken to build the model, and not trained on")
+        fits.say_once(
+            "the data does not state its shapes: its first batch is taken twice, the first time for them alone"
+        )
         models.build_for(model, next(iter(data)))
 
 

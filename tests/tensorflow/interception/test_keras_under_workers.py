@@ -60,6 +60,28 @@ def test_corrected_keras_shows_no_error(monkeypatch):
     assert not several_workers._averages_along_an_axis(TwoWorkers())
 
 
+@pytest.mark.parametrize("states_shapes", [True, False])
+def test_batch_is_taken_only_if_the_data_does_not_state_its_shapes(states_shapes):
+    """A Dense layer cannot be built for an unknown number of features."""
+    shape = (None, 3) if states_shapes else (None, None)
+    said, taken, strategy = [], [], tf.distribute.get_strategy()
+    fits = SimpleNamespace(say_once=said.append)
+
+    class Data:
+        element_spec = (tf.TensorSpec(shape), tf.TensorSpec((None, 1)))
+
+        def __iter__(self):
+            taken.append("a batch")
+            return iter([(tf.zeros((4, 3)), tf.zeros((4, 1)))])
+
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model._distribute_strategy = strategy
+    several_workers._build(fits, model, Data())
+    assert [tuple(weight.shape) for weight in model.weights] == [(3, 1), (1,)]
+    assert (len(taken), len(said)) == ((0, 0) if states_shapes else (1, 1))
+
+
 def test_asking_leaves_model_and_strategy_as_they_were():
     strategy = TwoWorkers()
     model = model_of(strategy)
