@@ -61,7 +61,7 @@ def _build(fits: Fits, model: Any, data: Any) -> None:
         models.build_for(model, data.element_spec)
     except Exception:  # a layer needs a size that is known only once there is a batch
         fits.say_once(
-            "the data does not state its shapes: its first batch is taken twice, the first time for them alone"
+            "the data does not state its shapes: its first batch is taken twice, first for them alone"
         )
         models.build_for(model, next(iter(data)))
 
