@@ -56,14 +56,18 @@ def install(fits: Fits) -> None:
 
 
 def _build(fits: Fits, model: Any, data: Any) -> None:
-    """Build the model and its metrics for the shapes that the data announces, without taking a batch if possible."""
-    try:
-        models.build_for(model, data.element_spec)
-    except Exception:  # a layer needs a size that is known only once there is a batch
-        fits.say_once(
-            "the data does not state its shapes: its first batch is taken twice, first for them alone"
-        )
-        models.build_for(model, next(iter(data)))
+    """Build the model and its metrics for the shapes that the data states, without taking a batch if possible."""
+    batch = data.element_spec
+    if not _tells_enough(model, batch):
+        fits.say_once("the data does not state its shapes: its first batch is taken twice, first for them alone")
+        batch = next(iter(data))
+    models.build_for(model, batch)
+
+
+def _tells_enough(model: Any, spec: Any) -> bool:
+    """True if a spec has the sizes with which layers are built. The number of samples is not among them."""
+    shapes = [part.shape for part in tf.nest.flatten(models.on_one_replica(spec)) if hasattr(part, "shape")]
+    return all(shape.rank is not None and (model.built or None not in shape[1:].as_list()) for shape in shapes)
 
 
 def _averages_nests(model: Any, build: Any) -> bool:

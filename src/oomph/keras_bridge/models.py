@@ -68,13 +68,16 @@ def build_for(model: Any, batch: Any) -> None:
 
     Tracing cannot create the variables of layers and metrics there.
     """
-    one = tf.nest.map_structure(_on_one_replica, without_optionals(batch))
     with model.distribute_strategy.scope():
-        KERAS.symbolic_build.call(model, data_batch=one)
+        KERAS.symbolic_build.call(model, data_batch=on_one_replica(without_optionals(batch)))
 
 
-def _on_one_replica(part: Any) -> Any:
-    """Return the first replica's part of a value, or of a spec, that a strategy distributes; others are shared."""
+def on_one_replica(batch: Any) -> Any:
+    """Return the first replica's part of a batch, or of a spec, that a strategy distributes."""
+    return tf.nest.map_structure(_first_part, batch)
+
+
+def _first_part(part: Any) -> Any:
     if isinstance(part, tf.distribute.DistributedValues):
         return part.values[0]
     return TENSORFLOW.spec_of_each_replica.get(part, (part,))[0]

@@ -8,6 +8,7 @@ import keras
 import pytest
 import tensorflow as tf
 from keras.src.backend.tensorflow import trainer
+from tensorflow.python.distribute.values import PerReplica
 
 from oomph.hooks import several_workers
 from oomph.keras_bridge.workers import beside_the_chief, spans_workers
@@ -27,7 +28,7 @@ class TwoWorkers(tf.distribute.MultiWorkerMirroredStrategy):
         return self.resolver
 
     def experimental_distribute_values_from_function(self, value_fn):
-        return tf.distribute.DistributedValues((value_fn(None),))
+        return PerReplica((value_fn(None),))
 
     def reduce(self, reduce_op, value, axis):
         raise AssertionError("a collective operation would run")
@@ -60,26 +61,29 @@ def test_corrected_keras_shows_no_error(monkeypatch):
     assert not several_workers._averages_along_an_axis(TwoWorkers())
 
 
-@pytest.mark.parametrize("states_shapes", [True, False])
-def test_batch_is_taken_only_if_the_data_does_not_state_its_shapes(states_shapes):
-    """A Dense layer cannot be built for an unknown number of features."""
-    shape = (None, 3) if states_shapes else (None, None)
-    said, taken, strategy = [], [], tf.distribute.get_strategy()
-    fits = SimpleNamespace(say_once=said.append)
+@pytest.mark.parametrize(
+    ("features", "layers", "batches"),
+    [
+        pytest.param((3,), [keras.layers.Dense], 0, id="stated"),
+        pytest.param((None,), [keras.layers.Dense], 1, id="of any size"),
+        pytest.param((None,), [lambda units: keras.Input((3,)), keras.layers.Dense], 0, id="stated by the model"),
+    ],
+)
+def test_batch_is_taken_only_to_learn_its_shapes(features, layers, batches):
+    said, taken = [], []
 
     class Data:
-        element_spec = (tf.TensorSpec(shape), tf.TensorSpec((None, 1)))
+        element_spec = (tf.TensorSpec((None, *features)), tf.TensorSpec((None, 1)))
 
         def __iter__(self):
             taken.append("a batch")
             return iter([(tf.zeros((4, 3)), tf.zeros((4, 1)))])
 
-    model = keras.Sequential([keras.layers.Dense(1)])
+    model = keras.Sequential([layer(1) for layer in layers])
     model.compile("sgd", "mse")
-    model._distribute_strategy = strategy
-    several_workers._build(fits, model, Data())
+    several_workers._build(SimpleNamespace(say_once=said.append), model, Data())
     assert [tuple(weight.shape) for weight in model.weights] == [(3, 1), (1,)]
-    assert (len(taken), len(said)) == ((0, 0) if states_shapes else (1, 1))
+    assert (len(taken), len(said)) == (batches, batches)
 
 
 def test_asking_leaves_model_and_strategy_as_they_were():
@@ -107,7 +111,9 @@ def test_only_a_strategy_with_other_processes_spans_workers():
     ],
 )
 def test_chief_is_the_first_worker_unless_the_cluster_names_another(cluster, task, number):
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), *task)
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster), task_type=task[0], task_id=task[1]
+    )
     assert beside_the_chief(TwoWorkers(resolver)) == number
 
 
