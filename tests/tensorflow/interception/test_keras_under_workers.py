@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import keras
@@ -29,6 +30,9 @@ class TwoWorkers(tf.distribute.MultiWorkerMirroredStrategy):
 
     def experimental_distribute_values_from_function(self, value_fn):
         return PerReplica((value_fn(None),))
+
+    def scope(self):
+        return nullcontext()
 
     def reduce(self, reduce_op, value, axis):
         raise AssertionError("a collective operation would run")
