@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -34,7 +35,8 @@ def install(fits: Fits) -> None:
     cls = KERAS.trainer.value()
     if support.lacks(Feature.SEVERAL_WORKERS) or not KERAS.build_before_steps.on(cls):
         return
-    original = KERAS.build_before_steps.of(cls)
+    original, lengths = KERAS.build_before_steps.of(cls), _Lengths()
+    lengths.keep()
 
     @functools.wraps(original)
     def build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
@@ -45,7 +47,7 @@ def install(fits: Fits) -> None:
         if _averages_along_an_axis(strategy):
             _average_numbers()
         if iterator is not None:
-            _agree_on_batches(strategy, iterator)
+            lengths.agree(strategy, iterator)
         if iterator is None or not _averages_nests(self, original):
             original(self, iterator=iterator, data_batch=data_batch)
         else:
@@ -113,24 +115,35 @@ def _average_numbers() -> None:
     patch(*KERAS.reduce_per_replica.place, reduce_per_replica)
 
 
-def _agree_on_batches(strategy: Any, epochs: Any) -> None:
-    """Let an epoch last until the data of every worker is exhausted.
+class _Lengths:
+    """The lengths of epochs on which the workers have agreed.
 
-    A worker that stopped earlier would be waited for. One that has no more data takes part with an empty batch.
+    An epoch lasts until the data of every worker is exhausted: a worker that stopped earlier would be waited for. One
+    that has no more data takes part with an empty batch.
     """
-    if epochs.steps_per_epoch is not None:
-        return
-    counts = numbers_of_all(strategy, _batches_here(strategy, epochs))
-    agreed = max(counts) if min(counts) else None
-    if agreed == epochs.num_batches and len(set(counts)) == 1:
-        return
-    reset = epochs.reset
 
-    def reset_to_agreed() -> None:
-        reset()
-        epochs._num_batches = agreed
+    def __init__(self) -> None:
+        self._agreed: WeakKeyDictionary[Any, int | None] = WeakKeyDictionary()
+        """Maps Keras' epoch iterators to numbers of batches, or to None where only the data shows its end."""
 
-    epochs.reset = reset_to_agreed
+    def keep(self) -> None:
+        """Let Keras' epoch iterators return to the agreed length whenever they are reset."""
+        cls = KERAS.epochs.value()
+        original = cls.reset
+
+        @functools.wraps(original)
+        def reset(epochs: Any) -> None:
+            original(epochs)
+            if epochs in self._agreed:
+                epochs._num_batches = self._agreed[epochs]
+
+        patch(cls, "reset", reset)
+
+    def agree(self, strategy: Any, epochs: Any) -> None:
+        """Agree with all workers on the length of an epoch, before Keras resets the iterator for its first one."""
+        if epochs.steps_per_epoch is None:
+            counts = numbers_of_all(strategy, _batches_here(strategy, epochs))
+            self._agreed[epochs] = max(counts) if min(counts) else None
 
 
 def _batches_here(strategy: Any, epochs: Any) -> int:

@@ -121,6 +121,7 @@ class Keras3:
             _EPOCHS, Feature.GUARD, "EpochIterator", "steps_per_epoch", "steps_per_execution", "data_adapter",
             "_num_batches",
         ),
+        *_relied_on(_EPOCHS, Feature.SEVERAL_WORKERS, "reset"),
         *_relied_on("keras.src.ops.function", Feature.CHECKING, "operations"),
         *_relied_on("keras.src.ops.node", Feature.CHECKING, "input_tensors", "output_tensors"),
         *_relied_on("keras.src.trainers.data_adapters.data_adapter", Feature.GUARD, "num_batches"),
