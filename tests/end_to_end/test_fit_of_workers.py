@@ -11,7 +11,6 @@ import pytest
 TOLERANCE = 1e-12
 SECONDS = 150
 """The time limit of a training. Undisturbed, it takes 10 to 25 s."""
-TRAINED = "plain", "unbuilt", "uneven", "own", "weights", "several"
 
 
 def environments(count: int) -> list[dict[str, str]]:
@@ -37,9 +36,18 @@ def trained(place, count, name, *cases):
     return ended, [place.folder / f"{name}-{rank}.npz" for rank in range(count)]
 
 
-@pytest.fixture(scope="module", params=[(), ("two",)], ids=["one replica each", "two replicas each"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("plain", "unbuilt", "uneven"), id="one replica each"),
+        pytest.param(("own", "weights", "several"), id="other data and steps"),
+        pytest.param(("two", "plain", "uneven", "several"), id="two replicas each"),
+    ],
+)
 def several(request, shared):
-    return trained(shared, 2, "-".join(["several", *request.param]), *request.param, *TRAINED)
+    """Return two workers that trained, with the names of their trainings."""
+    ended, paths = trained(shared, 2, "-".join(request.param), *request.param)
+    return ended, paths, [case for case in request.param if case != "two"]
 
 
 @pytest.fixture(scope="module")
@@ -68,21 +76,21 @@ def test_plain_keras_cannot_fit_under_several_workers(work):
 @pytest.mark.slow
 def test_fit_trains_the_weights_and_reports_the_losses_of_a_loop(several, load):
     """Every batch is trained on once, the first one too. The loop follows TensorFlow's guide."""
-    _, paths = several
+    _, paths, cases = several
     for values in map(load, paths):
-        for case in TRAINED:
+        for case in cases:
             assert_equal_to_loop(values, case)
 
 
 @pytest.mark.slow
 def test_all_workers_end_with_the_same_bits(several, same_bits):
-    _, paths = several
+    _, paths, _ = several
     same_bits(*paths)
 
 
 @pytest.mark.slow
 def test_run_says_once_that_keras_is_corrected(several):
-    ended, _ = several
+    ended, _, _ = several
     for each in ended:
         assert sum("this Keras cannot train under MultiWorkerMirroredStrategy" in line for line in each.said) == 1
         assert each.events("guard-failed") == []
