@@ -18,7 +18,7 @@ from oomph.exact_step.step.division import choice_of
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import PlainStep, Step, StepWatch
 from oomph.files.user_code import PACKAGE
-from oomph.hooks import adjustments, fault_injection, unfinished_caches, unguarded
+from oomph.hooks import adjustments, fault_injection, several_workers, unfinished_caches, unguarded, worker_files
 from oomph.hooks.left_out import LeftOut
 from oomph.hooks.predict import GuardedPredict
 from oomph.hooks.unguarded import TrainingOutsideFit, WatchedSteps
@@ -30,6 +30,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
+from oomph.keras_bridge.workers import beside_the_chief
 from oomph.process import undoing
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.progress import Phase
@@ -76,6 +77,7 @@ def install(
     for name, guard in zip(_FUNCTIONS, (_guarded, _guarded_test, _guarded_predict), strict=True):
         _replace_maker(fits, name, guard, made)
     epochs.replace_epochs(fits)
+    several_workers.install(fits)
     _replace_logs(fits)
     adjustments.make(session)
     unfinished_caches.watch(session)
@@ -128,7 +130,7 @@ def _replace_fit(
             if finished is not None:
                 fits.has_finished(running.identity)
                 return finished
-            history = _trained(fits, running, lambda: inner(self, **running.arguments))
+            history = _trained(fits, running, lambda: _kept_apart(inner, self, running.arguments))
             _fail_open(fits, lambda: running.finish(history))
             fits.has_finished(running.identity)
             _fail_open(fits, tell_left_out)
@@ -137,6 +139,7 @@ def _replace_fit(
             running.leave_if_preempted()
         except Exception as error:
             leaving.leave_if_lost(fits, error)
+            leaving.leave_for_the_others(fits, self.distribute_strategy, error)
             raise
         except KeyboardInterrupt as error:
             error.__traceback__ = without_ours(error.__traceback__)
@@ -152,6 +155,11 @@ def _replace_fit(
 
     # Wrapped in Keras' own decorator, so that the traceback of an error in fit looks as in plain Keras.
     patch(cls, "fit", trainer.traceback_utils.filter_traceback(fit) if public is not inner else fit)
+
+
+def _kept_apart(fit: Callable[..., Any], model: Any, arguments: dict[str, Any]) -> Any:
+    with worker_files.kept_apart(beside_the_chief(model.distribute_strategy), arguments["callbacks"]):
+        return fit(model, **arguments)
 
 
 def _trained(fits: Fits, fit: Fit, train: Callable[[], Any]) -> Any:
@@ -349,7 +357,7 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     watch = _watch_of(fits, model, "train_function")
     promise = exactness.promise_before_tracing(model)
     if promise.kind == exactness.RESTART_ONLY:
-        return PlainStep(model, plain, watch)
+        return PlainStep(model, several_workers.one_by_one(model, plain), watch)
     choice, witnessed = choice_of(fits.session.handover.guarding), fits.witnesses is not None
     with outside_strategy_scope():
         return GuardedStep(model, model.train_step, plain, watch, promise, choice, witnessed=witnessed)
@@ -359,7 +367,7 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     watch = _watch_of(fits, model, "test_function")
     promise = exactness.promise_before_tracing(model, "test_step")
     if promise.kind == exactness.RESTART_ONLY:
-        return PlainStep(model, plain, watch)
+        return PlainStep(model, several_workers.one_by_one(model, plain), watch)
     choice = choice_of(fits.session.handover.guarding)
     with outside_strategy_scope():
         return GuardedStep(model, model.test_step, plain, watch, promise, choice, trains=False)

@@ -15,8 +15,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import tensorflow as tf
 
+from oomph.keras_bridge.batch.batches import without_optionals
 from oomph.keras_bridge.code import is_users, set_by_libraries
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
 def optimizers_of(model: Any) -> list[Any]:
@@ -59,6 +61,26 @@ def build_as_before(model: Any, weights: Sequence[Sequence[int]]) -> None:
         if not optimizer.built and own and min(own) >= 0 and max(own) < len(variables):
             with model.distribute_strategy.scope():
                 optimizer.build([variables[place] for place in own])
+
+
+def build_for(model: Any, batch: Any) -> None:
+    """Build a model and its metrics for batches like this one, or of this spec, as Keras' fit does under a strategy.
+
+    Tracing cannot create the variables of layers and metrics there.
+    """
+    with model.distribute_strategy.scope():
+        KERAS.symbolic_build.call(model, data_batch=on_one_replica(without_optionals(batch)))
+
+
+def on_one_replica(batch: Any) -> Any:
+    """Return the first replica's part of a batch, or of a spec, that a strategy distributes."""
+    return tf.nest.map_structure(_first_part, batch)
+
+
+def _first_part(part: Any) -> Any:
+    if isinstance(part, tf.distribute.DistributedValues):
+        return part.values[0]
+    return TENSORFLOW.spec_of_each_replica.get(part, (part,))[0]
 
 
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))

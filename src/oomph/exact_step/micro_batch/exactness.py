@@ -21,6 +21,7 @@ from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.workers import name_of
 from oomph.protocol.reason_table import NORMALIZATION
 
 Check = Callable[[Any], bool]
@@ -254,7 +255,7 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
     if tf.distribute.has_strategy() and KERAS.distribute_strategy.get(model) is None:
         return Promise(RESTART_ONLY, "the model was created outside the strategy scope in which it is trained")
     if type(model.distribute_strategy).__name__ not in _STRATEGIES:
-        return Promise(RESTART_ONLY, type(model.distribute_strategy).__name__)
+        return Promise(RESTART_ONLY, name_of(model.distribute_strategy))
     if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:
         return Promise(RESTART_ONLY, "run_eagerly with several replicas")
     if model.steps_per_execution > 1 and not hasattr(model, "unrolled_steps_per_execution"):

@@ -46,13 +46,16 @@ class Keras3:
     validation_epochs = Attribute(_TENSORFLOW_TRAINER, "_eval_epoch_iterator", Feature.RESUME)
     distribute_strategy = Attribute(_TENSORFLOW_TRAINER, "_distribute_strategy", Feature.RESUME)
     logs_of_epoch = Attribute(_TRAINER, "_get_metrics_result_or_logs", Feature.RESUME)
+    build_before_steps = Attribute(
+        _TENSORFLOW_TRAINER, "_maybe_symbolic_build", Feature.SEVERAL_WORKERS, beside="_maybe_symbolic_build"
+    )
     # -- the compiled model
     symbolic_build = Attribute(_TRAINER, "_symbolic_build", Feature.EXACT_STEP | Feature.RESUME)
     compile_metrics = Attribute(_TRAINER, "_compile_metrics", Feature.EXACT_STEP | Feature.RESUME)
     compile_loss = Attribute(_TRAINER, "_compile_loss", Feature.EXACT_STEP | Feature.RESUME)
     loss_tracker = Attribute(_TRAINER, "_loss_tracker", Feature.EXACT_STEP | Feature.LOSS)
     trainer_of_any_backend = Global(_TRAINER, "Trainer", Feature.NO_XLA, also=("BaseTrainer",))
-    reduce_per_replica = Global(_TENSORFLOW_TRAINER, "reduce_per_replica", Feature.EXACT_STEP)
+    reduce_per_replica = Global(_TENSORFLOW_TRAINER, "reduce_per_replica", Feature.EXACT_STEP | Feature.SEVERAL_WORKERS)
     name_scope = Global("keras.src.backend", "name_scope", Feature.EXACT_STEP)
     # -- layers, losses, metrics, optimizers
     layer = Global(_LAYER, "Layer", Feature.EXACT_STEP)
@@ -118,6 +121,7 @@ class Keras3:
             _EPOCHS, Feature.GUARD, "EpochIterator", "steps_per_epoch", "steps_per_execution", "data_adapter",
             "_num_batches",
         ),
+        *_relied_on(_EPOCHS, Feature.SEVERAL_WORKERS, "reset"),
         *_relied_on("keras.src.ops.function", Feature.CHECKING, "operations"),
         *_relied_on("keras.src.ops.node", Feature.CHECKING, "input_tensors", "output_tensors"),
         *_relied_on("keras.src.trainers.data_adapters.data_adapter", Feature.GUARD, "num_batches"),

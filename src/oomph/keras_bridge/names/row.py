@@ -33,6 +33,7 @@ class Feature(enum.Flag):
     LOSS = enum.auto()
     PLANNING = enum.auto()
     CHECKING = enum.auto()
+    SEVERAL_WORKERS = enum.auto()
     VERSION = enum.auto()
 
     @property
@@ -59,6 +60,7 @@ _MEANING = {
     Feature.LOSS: "watching the loss between two readings",
     Feature.PLANNING: "planning the memory of functions within a step",
     Feature.CHECKING: "checking some of a model's losses, metrics and layers",
+    Feature.SEVERAL_WORKERS: "training several workers",
     Feature.VERSION: "recording Keras' version in the journal",
 }
 

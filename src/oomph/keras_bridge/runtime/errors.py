@@ -42,6 +42,9 @@ _LOST = {
     "CUDA_ERROR_NVLINK_UNCORRECTABLE": "hardware-fault",
     "CUDA_ERROR_DEVICE_UNAVAILABLE": "hardware-fault",
 }
+# What a worker's collective operations raise once another worker is lost
+# (tensorflow/core/common_runtime/base_collective_executor.cc; coordination_service_agent.cc for heartbeats)
+_WORKER_LOST = ("Collective ops is aborted by", "stopped sending heartbeats", "Collective has timed out")
 # tf.data passes on the class of an error in a pipeline function, but not its message
 _INPUT = "Error in user-defined function passed to"
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -139,6 +142,11 @@ def lost_context(error: BaseException) -> str:
         return ""
     text = str(getattr(error, "message", error))
     return next((fault for marker, fault in _LOST.items() if marker in text), "")
+
+
+def lost_worker(error: BaseException) -> bool:
+    """True if another worker of the same training has ended or is silent; collective operations fail from then on."""
+    return isinstance(error, tf.errors.OpError) and any(marker in str(error.message) for marker in _WORKER_LOST)
 
 
 def _line(text: str, position: int) -> str:

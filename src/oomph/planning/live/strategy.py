@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from oomph.errors import ExamineError
 from oomph.keras_bridge.batch import replicas as of_strategy
+from oomph.keras_bridge.workers import name_of
 from oomph.planning.live import samples
 from oomph.planning.live.flat_graph import Elsewhere
 from oomph.planning.plan import PlannedReplicas
@@ -54,7 +55,7 @@ def check(strategy: Any, kind: str) -> None:
     count = int(strategy.num_replicas_in_sync)
     if count == 1:
         return
-    name = _name(strategy)
+    name = name_of(strategy)
     if not isinstance(strategy, _MIRRORED):
         raise ExamineError(f"training under {name} with several replicas cannot be planned")
     if count > len(strategy.extended.worker_devices):
@@ -101,14 +102,7 @@ def note(strategy: Any, batch: int) -> str:
     if not isinstance(strategy, _MIRRORED) or strategy.num_replicas_in_sync > 1:
         return ""
     return (
-        f"{_name(strategy)} has one replica here, so the estimates are for one GPU with the whole batch. With N GPUs "
+        f"{name_of(strategy)} has one replica here, so the estimates are for one GPU with the whole batch. With N GPUs "
         f"each gets 1/N of it: --batch {-(-batch // 4)} plans each of 4 GPUs' share, without the memory needed to sum "
         "their gradients."
     )
-
-
-def _name(strategy: Any) -> str:
-    """Return the name of the strategy's class as users know it."""
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return "MultiWorkerMirroredStrategy"
-    return type(strategy).__name__

@@ -25,9 +25,7 @@ from oomph.journal.events import (
     TrustedResult,
 )
 from oomph.keras_bridge import models
-from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
-from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.reasons import Reason, as_data, because, in_one_line, reasons_from
 from oomph.resume.fit import callbacks, model_state, written_files
 from oomph.resume.fit.fit import Fit
@@ -179,7 +177,8 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     model = fit.model
     epochs = _epoch_iterator(fit)
     iterator = iter(KERAS.distributed_dataset.of(epochs))
-    _build_as_keras_does(model, iterator)
+    if KERAS.distribute_strategy.get(model) is not None:
+        models.build_for(model, iterator.element_spec)
     model.make_train_function()
     kept = checkpoint.meta.optimizers
     if model.built:
@@ -222,19 +221,6 @@ def _restore(fits: Fits, fit: Fit, checkpoint: Checkpoint) -> Any:
     else:
         fits.say_some(line, after="an earlier attempt finished more fits; their results are restored as well")
     return history
-
-
-def _build_as_keras_does(model: Any, iterator: Any) -> None:
-    """Build the model first under a strategy, as Keras' fit does: tracing can't create layer and metric variables."""
-    if KERAS.distribute_strategy.get(model) is None:
-        return
-    spec = batches.without_optionals(iterator.element_spec)
-    with model.distribute_strategy.scope():
-        KERAS.symbolic_build.call(model, data_batch=tf.nest.map_structure(_on_one_replica, spec))
-
-
-def _on_one_replica(spec: Any) -> Any:
-    return TENSORFLOW.spec_of_each_replica.get(spec, (spec,))[0]
 
 
 def _move_on(fit: Fit, checkpoint: Checkpoint, epochs: Any, iterator: Any) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.journal.events import AtStep, ContextLost, GaveUp, Interrupted, Preempted, RestartRequested, ResumePostponed
-from oomph.keras_bridge.runtime.errors import lost_context
+from oomph.keras_bridge.runtime.errors import as_out_of_memory, lost_context, lost_worker
+from oomph.keras_bridge.workers import spans_workers
 from oomph.protocol.reasons import Reason
 from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import FitIdentity
@@ -145,6 +146,21 @@ def leave_if_lost(fits: Fits, error: BaseException) -> None:
             fits.note(RestartRequested(fault=fault, reason=f"{fault}: {reason}"))
             _restart(fits, f"{reason}: the GPU context is lost")
         fits.note(ContextLost(fault=fault, reason=reason))
+
+
+def leave_for_the_others(fits: Fits, strategy: Any, error: BaseException) -> None:
+    """End a training of several workers after an error that only a new start of all of them can mend.
+
+    If this worker ran out of memory, the others wait in the step that failed here, and would wait forever if the script
+    caught the error and went on. If another worker is lost, TensorFlow refuses all collective operations from then on.
+    Returns normally after any other error.
+    """
+    if not spans_workers(strategy):
+        return
+    if as_out_of_memory(error) is not None:
+        restart_from_checkpoint(fits, "out of memory in a step that all workers take together", "device-oom")
+    elif lost_worker(error):
+        restart_from_checkpoint(fits, "another worker is lost", "worker-lost")
 
 
 def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:

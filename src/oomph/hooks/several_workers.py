@@ -1,0 +1,177 @@
+"""Lets Keras' `fit` and `evaluate` work under MultiWorkerMirroredStrategy, which Keras 3.15 cannot do.
+
+Keras fails before its first step. To learn the shapes of a batch, it averages the first one over the workers, which
+TensorFlow refuses for a nest of tensors; and it averages the results of a step, which are single numbers, along their
+first axis. Each of the two is replaced only if Keras, asked at the beginning of a training, shows the error.
+
+Source: https://github.com/keras-team/keras/issues/20585
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import tensorflow as tf
+
+from oomph.keras_bridge import models
+from oomph.keras_bridge.names import support
+from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.runtime.patching import patch, replaced
+from oomph.keras_bridge.workers import numbers_of_all, spans_workers
+from oomph.resume.training.fits import Fits
+
+_NUMBERS = {"auto": "MEAN", "mean": "MEAN", "sum": "SUM"}
+"""How results that are single numbers are reduced, by Keras' name for it."""
+_UNSHARDED = tf.data.experimental.AutoShardPolicy.OFF
+
+
+def install(fits: Fits) -> None:
+    """Ask Keras, each time that a fit or an evaluation begins under several workers, and replace what fails."""
+    cls = KERAS.trainer.value()
+    if support.lacks(Feature.SEVERAL_WORKERS) or not KERAS.build_before_steps.on(cls):
+        return
+    original, lengths = KERAS.build_before_steps.of(cls), _Lengths()
+    lengths.keep()
+
+    @functools.wraps(original)
+    def build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        strategy = self.distribute_strategy
+        if not spans_workers(strategy):
+            original(self, iterator=iterator, data_batch=data_batch)
+            return
+        if _averages_along_an_axis(strategy):
+            _average_numbers()
+        if iterator is not None:
+            lengths.agree(strategy, iterator)
+        if iterator is None or not _averages_nests(self, original):
+            original(self, iterator=iterator, data_batch=data_batch)
+        else:
+            fits.say_once("this Keras cannot train under MultiWorkerMirroredStrategy; oomph corrects that")
+            _build(fits, self, KERAS.distributed_dataset.of(iterator))
+
+    patch(cls, KERAS.build_before_steps.name_on(cls), build)
+
+
+def _build(fits: Fits, model: Any, data: Any) -> None:
+    """Build the model and its metrics for the shapes that the data states, without taking a batch if possible."""
+    batch = data.element_spec
+    if not _tells_enough(model, batch):
+        fits.say_once("the data does not state its shapes: its first batch is taken twice, first for them alone")
+        batch = next(iter(data))
+    models.build_for(model, batch)
+
+
+def _tells_enough(model: Any, spec: Any) -> bool:
+    """True if a spec has the sizes with which layers are built. The number of samples is not among them."""
+    shapes = [part.shape for part in tf.nest.flatten(models.on_one_replica(spec)) if hasattr(part, "shape")]
+    return all(shape.rank is not None and (model.built or None not in shape[1:].as_list()) for shape in shapes)
+
+
+def _averages_nests(model: Any, build: Any) -> bool:
+    """True if Keras reduces a whole batch at once. Neither a collective runs, nor is anything built."""
+    strategy, reduced = model.distribute_strategy, []
+
+    def reduce(reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        reduced.append(value)
+        return value
+
+    value = strategy.experimental_distribute_values_from_function(lambda _: tf.zeros([1, 1]))
+    with (
+        replaced(strategy, "reduce", reduce),
+        replaced(model, KERAS.symbolic_build.name_on(model), lambda **_: None),
+    ):
+        build(model, iterator=[(0, 0, iter([(value, value)]))])
+    return any(not isinstance(each, tf.distribute.DistributedValues) for each in reduced)
+
+
+def _averages_along_an_axis(strategy: Any) -> bool:
+    """True if Keras reduces a single number along an axis, which it does not have. No collective runs."""
+    axes = []
+
+    def reduce(reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        axes.append(axis)
+        return value
+
+    with replaced(strategy, "reduce", reduce):
+        KERAS.reduce_per_replica.value()(tf.constant(0.0), strategy, reduction="mean")
+    return axes != [] and axes != [None]
+
+
+def _average_numbers() -> None:
+    """Let Keras reduce the results of a step over all replicas of all workers."""
+    original = KERAS.reduce_per_replica.value()
+
+    @functools.wraps(original)
+    def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
+        if reduction not in _NUMBERS or not spans_workers(strategy):
+            return original(values, strategy, reduction)
+        return tf.nest.map_structure(lambda each: strategy.reduce(_NUMBERS[reduction], each, axis=None), values)
+
+    patch(*KERAS.reduce_per_replica.place, reduce_per_replica)
+
+
+class _Lengths:
+    """The lengths of epochs on which the workers have agreed.
+
+    An epoch lasts until the data of every worker is exhausted: a worker that stopped earlier would be waited for. One
+    that has no more data takes part with an empty batch.
+    """
+
+    def __init__(self) -> None:
+        self._agreed: WeakKeyDictionary[Any, int | None] = WeakKeyDictionary()
+        """Maps Keras' epoch iterators to numbers of batches, or to None where only the data shows its end."""
+
+    def keep(self) -> None:
+        """Let Keras' epoch iterators return to the agreed length whenever they are reset."""
+        cls = KERAS.epochs.value()
+        original = cls.reset
+
+        @functools.wraps(original)
+        def reset(epochs: Any) -> None:
+            original(epochs)
+            if epochs in self._agreed:
+                epochs._num_batches = self._agreed[epochs]
+
+        patch(cls, "reset", reset)
+
+    def agree(self, strategy: Any, epochs: Any) -> None:
+        """Agree with all workers on the length of an epoch, before Keras resets the iterator for its first one."""
+        if epochs.steps_per_epoch is None:
+            counts = numbers_of_all(strategy, _batches_here(strategy, epochs))
+            self._agreed[epochs] = max(counts) if min(counts) else None
+
+
+def _batches_here(strategy: Any, epochs: Any) -> int:
+    """Return how many steps this worker's data lasts, or 0 if unknown.
+
+    Each worker takes its share of a batch. If the data is not sharded, every worker goes through all of it.
+    """
+    data = TENSORFLOW.original_dataset.get(KERAS.distributed_dataset.of(epochs))
+    count = int(epochs.num_batches or 0)
+    if isinstance(data, tf.data.Dataset) and data.options().experimental_distribute.auto_shard_policy == _UNSHARDED:
+        return int(count * strategy.num_replicas_in_sync // len(strategy.extended.worker_devices))
+    return count
+
+
+def one_by_one(model: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return Keras' function for a step, or one that runs several steps per execution one after another.
+
+    TensorFlow cannot run collective operations within the loop that Keras compiles for them.
+    """
+    if int(model.steps_per_execution) == 1 or not spans_workers(model.distribute_strategy):
+        return function
+    return lambda iterator: function(_until_the_end(iterator))
+
+
+def _until_the_end(iterator: Any) -> Iterator[Any]:
+    """Yield the batches. Keras has no result to return, and asks for none, if there is not even one."""
+    try:
+        yield next(iterator)
+    except StopIteration:
+        raise tf.errors.OutOfRangeError(None, None, "end of the data") from None
+    yield from iterator

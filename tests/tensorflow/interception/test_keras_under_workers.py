@@ -1,0 +1,144 @@
+"""Keras is asked what it does under several workers. Nothing here leaves the process; the workers are pretended."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import keras
+import pytest
+import tensorflow as tf
+from keras.src.backend.tensorflow import trainer
+from tensorflow.python.distribute.values import PerReplica
+
+from oomph.hooks import several_workers
+from oomph.keras_bridge.workers import beside_the_chief, spans_workers
+
+
+class TwoWorkers(tf.distribute.MultiWorkerMirroredStrategy):
+    """A strategy that only says that it has two workers, of which this is one."""
+
+    num_replicas_in_sync = 2
+    extended = SimpleNamespace(worker_devices=("/job:worker/task:0/device:CPU:0",), _in_multi_worker_mode=lambda: True)
+
+    def __init__(self, resolver=None) -> None:
+        vars(self)["resolver"] = resolver
+
+    @property
+    def cluster_resolver(self):
+        return self.resolver
+
+    def experimental_distribute_values_from_function(self, value_fn):
+        return PerReplica((value_fn(None),))
+
+    def scope(self):
+        return nullcontext()
+
+    def reduce(self, reduce_op, value, axis):
+        raise AssertionError("a collective operation would run")
+
+
+def model_of(strategy):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model._distribute_strategy = strategy
+    return model
+
+
+def test_installed_keras_shows_both_errors():
+    build = trainer.TensorFlowTrainer._maybe_symbolic_build
+    assert several_workers._averages_nests(model_of(TwoWorkers()), build)
+    assert several_workers._averages_along_an_axis(TwoWorkers())
+
+
+def test_corrected_keras_shows_no_error(monkeypatch):
+    def build(self, iterator=None, data_batch=None):
+        for _, _, batches in iterator:
+            data_batch = keras.tree.map_structure(
+                lambda value: self.distribute_strategy.reduce("MEAN", value, axis=None), next(batches)
+            )
+        self._symbolic_build(data_batch=data_batch)
+
+    assert not several_workers._averages_nests(model_of(TwoWorkers()), build)
+    monkeypatch.setattr(
+        trainer, "reduce_per_replica", lambda values, strategy, reduction: strategy.reduce("MEAN", values, axis=None)
+    )
+    assert not several_workers._averages_along_an_axis(TwoWorkers())
+
+
+@pytest.mark.parametrize(
+    ("features", "layers", "batches"),
+    [
+        pytest.param((3,), [keras.layers.Dense], 0, id="stated"),
+        pytest.param((None,), [keras.layers.Dense], 1, id="of any size"),
+        pytest.param((None,), [lambda units: keras.Input((3,)), keras.layers.Dense], 0, id="stated by the model"),
+    ],
+)
+def test_batch_is_taken_only_to_learn_its_shapes(features, layers, batches):
+    said, taken = [], []
+
+    class Data:
+        element_spec = (tf.TensorSpec((None, *features)), tf.TensorSpec((None, 1)))
+
+        def __iter__(self):
+            taken.append("a batch")
+            return iter([(tf.zeros((4, 3)), tf.zeros((4, 1)))])
+
+    model = keras.Sequential([layer(1) for layer in layers])
+    model.compile("sgd", "mse")
+    several_workers._build(SimpleNamespace(say_once=said.append), model, Data())
+    assert [tuple(weight.shape) for weight in model.weights] == [(3, 1), (1,)]
+    assert (len(taken), len(said)) == (batches, batches)
+
+
+def test_asking_leaves_model_and_strategy_as_they_were():
+    strategy = TwoWorkers()
+    model = model_of(strategy)
+    before = dict(vars(model)), dict(vars(strategy))
+    several_workers._averages_nests(model, trainer.TensorFlowTrainer._maybe_symbolic_build)
+    several_workers._averages_along_an_axis(strategy)
+    assert (dict(vars(model)), dict(vars(strategy))) == before
+
+
+def test_only_a_strategy_with_other_processes_spans_workers():
+    assert spans_workers(TwoWorkers())
+    assert not spans_workers(tf.distribute.get_strategy())
+    assert not spans_workers(tf.distribute.MirroredStrategy(["CPU:0"]))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task", "number"),
+    [
+        ({"worker": ["a", "b"]}, ("worker", 0), None),
+        ({"worker": ["a", "b"]}, ("worker", 1), 1),
+        ({"chief": ["a"], "worker": ["b"]}, ("chief", 0), None),
+        ({"chief": ["a"], "worker": ["b"]}, ("worker", 0), 0),
+    ],
+)
+def test_chief_is_the_first_worker_unless_the_cluster_names_another(cluster, task, number):
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster), task_type=task[0], task_id=task[1]
+    )
+    assert beside_the_chief(TwoWorkers(resolver)) == number
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_batches_are_run_one_by_one_until_the_data_ends(count):
+    """Like Keras' own function, which has no result to return if there is no batch, and must not be asked for one."""
+
+    def function(iterator):
+        for _, batch in zip(range(2), iterator, strict=False):
+            seen.append(batch)
+
+    model = SimpleNamespace(steps_per_execution=2, distribute_strategy=TwoWorkers())
+    step, seen, data = several_workers.one_by_one(model, function), [], iter(range(count))
+    for _ in range(0, count, 2):
+        step(data)
+    with pytest.raises(tf.errors.OutOfRangeError):
+        step(data)
+    assert seen == list(range(count))
+
+
+def test_single_steps_stay_as_keras_made_them():
+    for steps, strategy in ((1, TwoWorkers()), (2, tf.distribute.get_strategy())):
+        model = SimpleNamespace(steps_per_execution=steps, distribute_strategy=strategy)
+        assert several_workers.one_by_one(model, print) is print
