@@ -106,6 +106,20 @@ def test_another_fit_in_the_same_process_may_be_followed_by_more():
     assert "after this training ends" not in found.message
 
 
+def test_objects_kept_by_key_are_only_a_notice():
+    iterators = Holding("iterator", "iterator", 3)
+    streams = Holding("dict", "streams (in main)", 3, 0, "OwnedIterator", is_bounded=True)
+    seen = [
+        each if each.census is None else replace(each, census=replace(each.census, holdings=(
+            *each.census.holdings, replace(streams, count=each.census.holdings[0].count)
+        )))
+        for each in samples(iterators, total=5400)
+    ]  # fmt: skip
+    [found] = find(seen)
+    assert (found.severity, found.kind) == ("notice", "filling")
+    assert found.message.endswith("the dict streams (in main) has grown with them, unless it soon has all its keys")
+
+
 def test_leak_is_over_once_nothing_grows():
     seen = samples(LIST, total=5500)
     later = [replace(seen[-1], time=seen[-1].time + 5 * more, census=None) for more in range(1, 100)]
