@@ -104,7 +104,14 @@ def test_the_summary_of_an_earlier_start_is_not_believed(run, capsys):
 
 
 @pytest.mark.parametrize(
-    "planted", ["[]", "{", '{"exit_code": true}', '{"exit_code": 0, "steps": -1, "seconds": 1e999, "exactness": "x"}']
+    "planted",
+    [
+        "[]",
+        "{",
+        '{"exit_code": true}',
+        '{"exit_code": 0, "steps": -1, "seconds": 1e999, "exactness": "x"}',
+        '{"exit_code": 0, "seconds": "inf", "attempts": null, "faults": {"x": "y"}, "exactness": ["exact"]}',
+    ],
 )
 def test_a_planted_summary_tells_nothing_impossible(run, capsys, planted):
     (run / "summary.json").write_text(planted)

@@ -127,8 +127,7 @@ def _summed_up(path: Path, status: str) -> dict[str, Any]:
     document = read_summary(path)
     if not conforms(document.get("exit_code"), int) or (document["exit_code"] == 0) != (status in _SUCCEEDED):
         return {}
-    found = {name: value for name, value in document.items() if name in _KINDS and conforms(value, _KINDS[name])}
-    found = {name: value for name, value in found.items() if isinstance(value, str | Mapping) or _is_amount(value)}
+    found = {name: value for name, value in document.items() if name in _KINDS and _is_plausible(value, _KINDS[name])}
     if found.get("exactness") not in ORDER:
         return {name: value for name, value in found.items() if name != "exactness"}
     return {**found, "reasons": reasons_from(document.get("reasons"))}
@@ -142,8 +141,11 @@ _KINDS = {
 """The fields of a summary that are stored as they are."""
 
 
-def _is_amount(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and math.isfinite(value) and value >= 0)
+def _is_plausible(value: object, kind: Any) -> bool:
+    if kind in (str, Mapping[str, int]):
+        return conforms(value, kind)
+    is_amount = isinstance(value, int | float) and math.isfinite(value) and value >= 0
+    return (value is None or is_amount) and conforms(value, kind)
 
 
 def is_of_notebook(run: Path) -> bool:
