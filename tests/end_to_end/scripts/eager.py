@@ -7,12 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 
-def large():
-    return tf.ones((40_000, 4_000)) + 1.0
+def product(tall, wide):
+    return tall @ wide
 
 
 try:
-    (tf.function(large) if "--graph" in sys.argv else large)()
+    (tf.function(product) if "--graph" in sys.argv else product)(tf.ones((40_000, 1)), tf.ones((1, 4_000)))
 except tf.errors.ResourceExhaustedError as error:
     print("caught", type(error).__name__)
 layer, optimizer = keras.layers.Dense(1), keras.optimizers.SGD(0.1)
