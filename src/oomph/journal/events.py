@@ -88,8 +88,19 @@ class Decided(Fact, event="decided"):
     ledger: Mapping[str, Any] | None = None
 
 
+class WorkerFailed(Fact, event="worker-failed"):
+    """One of several workers failed on its own. The `cause` is the failure from which the others follow."""
+
+    worker: int = 0
+    returncode: int = 0
+    fault: str = ""
+    cause: bool = False
+
+
 class Hung(Fact, event="hang"):
-    """The script made no progress for longer than its phase allows."""
+    """The script made no progress for longer than its phase allows. The worker is None if there is only one."""
+
+    worker: int | None = None
 
     phase: str = ""
     fit: int | None = None
