@@ -28,14 +28,14 @@ from oomph.journal.journal_reader import JournalReader
 from oomph.page.axis import is_plausible
 from oomph.report.curves import Curves, read_curves
 from oomph.report.profiles import Profiles, read_profiles
-from oomph.run.directory.recorded_story import command_of_run, exit_code_of, is_of_notebook, story_from
+from oomph.run.directory.recorded_story import command_of_run, exit_code_of, is_of_notebook, story_from, summary_of_run
 from oomph.run.directory.run_directory import RunRecord, read_record, written_by_another
 from oomph.run.directory.unfinished import unfinished
 from oomph.run.policy.decisions import Decision, replay
 from oomph.run.report.account import rows_of
 from oomph.run.report.attempts import stopped
 from oomph.run.report.story import Story
-from oomph.run.report.summary import Summary, is_of_training, summarise
+from oomph.run.report.summary import Summary, is_of_training
 from oomph.terminal.amounts import counted
 
 
@@ -130,7 +130,7 @@ def read_recording(path: Path) -> Recording:
         events, curves, record = read_journal(path), read_curves(path), read_record(path)
         if not events and not curves.times:
             raise ExamineError(why_nothing_is_known(path))
-        summary = summarise(events, exit_code_of(events))
+        summary = summary_of_run(path, events, exit_code_of(events))
         left = unfinished(path)
         return Recording(
             path=path,

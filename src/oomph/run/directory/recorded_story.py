@@ -11,9 +11,10 @@ from oomph.journal.events import AttemptStarted, RunEnded
 from oomph.journal.journal import Event, facts, read_journal
 from oomph.run.directory.run_directory import read_record
 from oomph.run.directory.search import is_own_place
+from oomph.run.directory.workers import folders_of
 from oomph.run.report.next_command import options_without_a_run
 from oomph.run.report.story import Story, story_of
-from oomph.run.report.summary import Summary, summarise
+from oomph.run.report.summary import Summary, of_workers, summarise
 
 
 def story_of_run(run: Path) -> Story | None:
@@ -21,7 +22,21 @@ def story_of_run(run: Path) -> Story | None:
     events = read_journal(run)
     if not facts(events, AttemptStarted):
         return None
-    return story_from(run, events, summarise(events, exit_code_of(events)))
+    return story_from(run, events, summary_of_run(run, events, exit_code_of(events)))
+
+
+def summary_of_run(run: Path, events: Sequence[Event], exit_code: int | None) -> Summary:
+    """Summarise the events of a run. If it has several workers, these are the first one's, and all are examined."""
+    folders = folders_of(run)
+    if len(folders) == 1:
+        return summarise(events, exit_code)
+    common = [event for event in events if event.role == "supervisor"]
+    others = (sorted([*common, *read_journal(folder)], key=_moment) for folder in folders[1:])
+    return of_workers([summarise(each, exit_code) for each in (events, *others)])
+
+
+def _moment(event: Event) -> tuple[int, float]:
+    return event.attempt, event.time
 
 
 def story_from(run: Path, events: Sequence[Event], summary: Summary) -> Story:
