@@ -2,7 +2,7 @@
 
 The workers are plain Python, and commit steps as a training does. In each attempt, one of them dies, freezes or loses
 another, at a random moment; half of the time, each swallows SIGTERM. Then launchers are killed at random moments.
-Prints how long the last worker outlives the first failure. Fails if a run does not end by itself, if the wrong worker is
+Prints how long the last worker outlives the first failure. Fails if a run does not end by itself, the wrong worker is
 blamed, or if a process is left.
 """
 

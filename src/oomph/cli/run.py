@@ -64,8 +64,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=number_of_workers,
         default=1,
-        help="run the script N times at once, as the workers of a tf.distribute.MultiWorkerMirroredStrategy on this"
-        " machine, each with its share of the GPUs; if one fails, all resume",
+        help="run the script N times at once, as the workers of one training on this machine, each with its share of"
+        " the GPUs; if one fails, all resume",
     )
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
 

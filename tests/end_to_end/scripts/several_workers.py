@@ -29,8 +29,8 @@ with strategy.scope():
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype="int64")
 checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, step=step)
-manager = tf.train.CheckpointManager(checkpoint, f"{name}-{rank}", max_to_keep=3)
-checkpoint.restore(manager.latest_checkpoint)
+manager = tf.train.CheckpointManager(checkpoint, name if rank == 0 else f"{name}-scratch-{rank}", max_to_keep=2)
+checkpoint.restore(tf.train.latest_checkpoint(name))
 
 
 @tf.function

@@ -66,7 +66,7 @@ _MOST_LAST_WORDS = 12
 """The most lines to show of what a failed worker has printed."""
 
 
-class Failure(NamedTuple):
+class ExaminedWorker(NamedTuple):
     """A worker that has ended, and what the examination has found."""
 
     fallen: Fallen
@@ -248,7 +248,7 @@ class Supervisor:
         memory = MemoryOutcome(self._run.path, number)
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
 
-    def _examined(self, fallen: Fallen, around: KernelWatch) -> Failure:
+    def _examined(self, fallen: Fallen, around: KernelWatch) -> ExaminedWorker:
         """Return a worker's faults and its ending. If the examination fails, return only what the exit code shows."""
         ended, (rank, _, watch, record) = fallen.ended, fallen.worker
         several = self._settings.workers > 1
@@ -278,9 +278,9 @@ class Supervisor:
             names, ending = (), Ending(ended.returncode, how, stopped=ended.stopped, unkillable=ended.unkillable)
         if several:
             ending = replace(ending, worker=rank, between_workers=ending.fault in OF_THE_GANG)
-        return Failure(fallen, names, ending)
+        return ExaminedWorker(fallen, names, ending)
 
-    def _cause_of(self, failures: Sequence[Failure]) -> Failure:
+    def _cause_of(self, failures: Sequence[ExaminedWorker]) -> ExaminedWorker:
         """Return the failure that explains the others. Of several workers, record all, and show what it printed."""
         endings = [WorkerEnding(each.fallen.worker.rank, each.ending, each.fallen.is_frozen) for each in failures]
         cause = cause_of(endings)
@@ -292,7 +292,7 @@ class Supervisor:
             self._show_last_words(found)
         return found
 
-    def _show_last_words(self, failure: Failure) -> None:
+    def _show_last_words(self, failure: ExaminedWorker) -> None:
         """Print the last lines of a worker that failed with an error and whose output goes to its log."""
         rank, ended = failure.fallen.worker.rank, failure.fallen.ended
         if rank == 0 or ended.returncode == -signal.SIGKILL or failure.ending.hung:
@@ -304,7 +304,7 @@ class Supervisor:
         for line in lines:
             self._voice.say(f"  | {shown_line(line)}")
 
-    def _conditions(self, failure: Failure, around: KernelWatch) -> Conditions:
+    def _conditions(self, failure: ExaminedWorker, around: KernelWatch) -> Conditions:
         returncode, (rank, *_, record) = failure.fallen.ended.returncode, failure.fallen.worker
         if returncode == 0:
             return Conditions()  # nothing will be changed: do not wait for NVML
