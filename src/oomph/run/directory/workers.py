@@ -21,6 +21,11 @@ def folder_of(run_dir: Path, rank: int) -> Path:
     return run_dir if rank == 0 else run_dir / WORKERS / str(rank)
 
 
+def log_of(attempt: int) -> str:
+    """Return the name of the log of a worker, other than the first, in its run directory."""
+    return f"output/{attempt}.log"
+
+
 def directory_of(run: RunDirectory, rank: int) -> RunDirectory:
     """Return the run directory of one worker, under the lock of the run. Raises RunDirectoryError if that fails.
 

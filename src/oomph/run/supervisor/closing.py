@@ -181,12 +181,15 @@ def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
 
 def shown(run: RunDirectory | None) -> str | None:
     """Return the shortest path to type for the run directory."""
-    if run is None:
-        return None
+    return None if run is None else shown_path(run.path)
+
+
+def shown_path(path: Path) -> str:
+    """Return the shortest path to type."""
     try:
-        return str(run.path.relative_to(Path.cwd()))
+        return str(path.relative_to(Path.cwd()))
     except ValueError:
-        return str(run.path)
+        return str(path)
 
 
 def _occasion(action: Finish | GiveUp | Requeue, stopped_by: str) -> Occasion:

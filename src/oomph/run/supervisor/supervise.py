@@ -5,24 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from oomph.errors import UsageError
-from oomph.explain.evidence.memory import limit_in_words
 from oomph.files.opening import OwnFile
 from oomph.gpu.memory_in_use import visible
-from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable, WorkerFailed
+from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.process.command import Command
 from oomph.process.process_group import Terminal
-from oomph.protocol.handover import Injection
 from oomph.protocol.progress import Phase
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
-from oomph.run.directory.workers import directory_of, folder_of
+from oomph.run.directory.workers import directory_of, folder_of, log_of
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
 from oomph.run.policy.decide import (
@@ -36,8 +32,6 @@ from oomph.run.policy.decide import (
     record,
     without_unasked,
 )
-from oomph.run.policy.examination import Named, Trail, examine
-from oomph.run.policy.first_failure import OF_THE_GANG, WorkerEnding, cause_of
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
 from oomph.run.report.notification import Notification
@@ -48,8 +42,9 @@ from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
 from oomph.run.supervisor.cluster import Cluster, new_cluster
 from oomph.run.supervisor.common_checkpoint import ahead, saved_in
 from oomph.run.supervisor.effects import environ_after, handover, set_aside, surrounding
+from oomph.run.supervisor.examining import ExaminedWorker, Examining
 from oomph.run.supervisor.front import LogFront, StandardInput, TerminalFront
-from oomph.run.supervisor.gang import Fallen, Gang, Worker
+from oomph.run.supervisor.gang import Gang, Worker
 from oomph.run.supervisor.monitoring import Monitoring
 from oomph.run.supervisor.native_reports import MemoryOutcome, NativeReports, kept_in_words
 from oomph.run.supervisor.notifying import Notifier
@@ -58,21 +53,8 @@ from oomph.run.supervisor.script_record import ScriptRecord, prepare
 from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
 from oomph.terminal.console import Voice
-from oomph.terminal.endings import ProcessEnd
-from oomph.terminal.message import shown_line
 
 _SILENT_WAIT_SECONDS = 2.0
-_MOST_LAST_WORDS = 12
-"""The most lines to show of what a failed worker has printed."""
-
-
-class ExaminedWorker(NamedTuple):
-    """A worker that has ended, and what the examination has found."""
-
-    fallen: Fallen
-    names: tuple[Named, ...]
-    """The faults found, most likely first."""
-    ending: Ending
 
 
 class Supervisor:
@@ -90,8 +72,7 @@ class Supervisor:
         self._voice, self._stdin = Voice(), StandardInput()
         self._notifier = Notifier(settings.notify, self._voice.say, command.shown, shown(run))
         self._native_lines: set[bytes] = set()
-        injection = Injection.read()
-        self._rehearsed_before = injection is not None and bool(injection.earlier)
+        self._examining = Examining(settings, command, run, self._chronicle, self._machine, self._voice)
 
     def supervise(self) -> RunOutcome:
         """Run the script until the run is over."""
@@ -152,7 +133,7 @@ class Supervisor:
         """
         fallen = gang.wait()
         around.look_back(gang.pids)
-        cause = self._cause_of([self._examined(each, around) for each in fallen])
+        cause = self._examining.cause_of(fallen, around)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
         there = self._conditions(cause, around)
         action = decide(ending, self._ledger, there, self._settings.allowed)
@@ -247,62 +228,6 @@ class Supervisor:
 
         memory = MemoryOutcome(self._run.path, number)
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
-
-    def _examined(self, fallen: Fallen, around: KernelWatch) -> ExaminedWorker:
-        """Return a worker's faults and its ending. If the examination fails, return only what the exit code shows."""
-        ended, (rank, _, watch, record) = fallen.ended, fallen.worker
-        several = self._settings.workers > 1
-        try:
-            trail = Trail(
-                ended.returncode,
-                around.oom_kills,
-                ended.stderr,
-                ended.stopped,
-                record.events(),
-                record.progress(),
-                asked=ended.asked,
-                hung=ended.hang is not None or fallen.is_frozen,
-                unkillable=ended.unkillable,
-                elsewhere="\n".join(
-                    [watch.crash_stacks(), *around.kernel_lines, limit_in_words(self._machine.environ)]
-                ),
-                broken_gpu=bool(around.broken_gpu),
-                again=self._chronicle.attempt > 1 or self._rehearsed_before,
-                went_further=self._rehearsed_before or self._chronicle.went_further(),
-            )
-            blind = not self._settings.guarding.guard or self._run_dir is None
-            names, ending = examine(trail, wrapped=self._command.form == "command", blind=blind)
-        except Exception as error:
-            self._voice.say(f"the script's ending could not be examined: {type(error).__name__}: {error}")
-            how = ProcessEnd(ended.returncode).name
-            names, ending = (), Ending(ended.returncode, how, stopped=ended.stopped, unkillable=ended.unkillable)
-        if several:
-            ending = replace(ending, worker=rank, between_workers=ending.fault in OF_THE_GANG)
-        return ExaminedWorker(fallen, names, ending)
-
-    def _cause_of(self, failures: Sequence[ExaminedWorker]) -> ExaminedWorker:
-        """Return the failure that explains the others. Of several workers, record all, and show what it printed."""
-        endings = [WorkerEnding(each.fallen.worker.rank, each.ending, each.fallen.is_frozen) for each in failures]
-        cause = cause_of(endings)
-        found = failures[endings.index(cause)]
-        if self._settings.workers > 1 and found.fallen.ended.returncode != 0:
-            for each in endings:
-                code, fault = each.ending.returncode, each.ending.fault
-                self._chronicle.write(WorkerFailed(worker=each.rank, returncode=code, fault=fault, cause=each is cause))
-            self._show_last_words(found)
-        return found
-
-    def _show_last_words(self, failure: ExaminedWorker) -> None:
-        """Print the last lines of a worker that failed with an error and whose output goes to its log."""
-        rank, ended = failure.fallen.worker.rank, failure.fallen.ended
-        if rank == 0 or ended.returncode == -signal.SIGKILL or failure.ending.hung:
-            return
-        lines = ended.stderr.decode(errors="replace").splitlines()[-_MOST_LAST_WORDS:]
-        run = self._runs[rank]
-        log = "" if run is None else f", all in {shown(run)}/{_log_name(self._chronicle.attempt)}"
-        self._voice.say(f"the last lines of worker {rank}{log}:")
-        for line in lines:
-            self._voice.say(f"  | {shown_line(line)}")
 
     def _conditions(self, failure: ExaminedWorker, around: KernelWatch) -> Conditions:
         returncode, (rank, *_, record) = failure.fallen.ended.returncode, failure.fallen.worker
@@ -415,8 +340,4 @@ def _called_off_by(signals: Signals) -> int:
 
 
 def _log_front(run: RunDirectory | None, attempt: int) -> LogFront:
-    return LogFront(None if run is None else OwnFile(run.path, _log_name(attempt)))
-
-
-def _log_name(attempt: int) -> str:
-    return f"output/{attempt}.log"
+    return LogFront(None if run is None else OwnFile(run.path, log_of(attempt)))
