@@ -9,6 +9,9 @@ import pytest
 
 from oomph.checkpoint.origin import key_name, key_of
 from oomph.errors import RunDirectoryError
+from oomph.journal.events import AttemptEnded, AttemptStarted, Decided, FitStarted, Resumed
+from oomph.journal.journal import Journal, read_journal
+from oomph.run.directory.recorded_story import summary_of_run
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.directory.search import runs_in
 from oomph.run.directory.trust import why_not_trusted
@@ -64,3 +67,27 @@ def test_impossible_number_of_workers_is_refused(run: RunDirectory, workers: obj
     document = json.loads(run.record.to_json())
     with pytest.raises(ValueError, match="the workers in run"):
         RunRecord.from_json(json.dumps({**document, "workers": workers}))
+
+
+def _training(run_dir: Path, rank: int, *resumed: Resumed) -> None:
+    first, second = (Journal(run_dir, attempt, "script", rank) for attempt in (1, 2))
+    first.write(FitStarted(fit=0, guard="exact"))
+    second.write(FitStarted(fit=0, guard="exact"))
+    for each in resumed:
+        second.write(each)
+
+
+@pytest.mark.parametrize(("second", "label"), [((Resumed(steps=4, kind="exact"),), "unverified"), ((), "started-over")])
+def test_result_is_worth_what_that_of_the_worst_worker_is(
+    run: RunDirectory, second: tuple[Resumed, ...], label: str
+) -> None:
+    supervisor = [Journal(run.path, attempt, "supervisor") for attempt in (1, 2)]
+    supervisor[0].write(AttemptStarted())
+    _training(run.path, 0, Resumed(steps=4, kind="exact"))
+    _training(directory_of(run, 1).path, 1, *second)
+    supervisor[0].write(AttemptEnded(returncode=-9, steps=6, saved=4))
+    supervisor[0].write(Decided(action="restart"))
+    supervisor[1].write(AttemptStarted())
+    supervisor[1].write(AttemptEnded(steps=9, saved=9))
+    summary = summary_of_run(run.path, read_journal(run.path), 0)
+    assert (summary.exactness, summary.steps) == (label, 9)

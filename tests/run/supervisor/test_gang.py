@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from oomph.cli import main
 from oomph.journal.events import AttemptEnded, Hung, WorkerFailed
 from oomph.journal.journal import facts, read_journal
 
@@ -298,3 +300,62 @@ def test_worker_that_fails_after_the_first_has_finished_still_counts(work):
     result = _run(work, "together()\nif rank == 0: print('done'); sys.exit()\ntime.sleep(0.3)\nsys.exit(4)")
     assert (result.returncode, result.stdout) == (4, b"done\n")
     assert time.monotonic() - started < 10
+
+
+def test_checkpoints_that_not_all_workers_have_are_set_aside_before_the_restart(work):
+    result = _run(
+        work,
+        "run = Path(json.loads(os.environ['OOMPH_HANDOVER'])['run_dir']) / 'checkpoints'\n"
+        "for step in (10, 20, 30)[: 3 - rank] if attempt == 1 else ():\n"
+        "    (run / f'step-0000{step}-fit0-epoch0-step{step}').mkdir(parents=True)\n"
+        "together()\nif attempt == 1 and rank == 1: killed()\nif attempt == 1: time.sleep(50)\n"
+        "print(sorted(os.listdir(run)))",
+    )
+    assert result.returncode == 0, result.stderr
+    kept = ["step-000010-fit0-epoch0-step10", "step-000020-fit0-epoch0-step20"]
+    assert result.stdout.decode() == f"{['refused-step-000030-fit0-epoch0-step30', *kept]}\n"
+    assert b"worker 0 does not use its checkpoint step-000030-fit0-epoch0-step30" in result.stderr
+    assert (work.run_dir / "workers" / "1" / "output" / "2.log").read_text() == f"{kept}\n"
+
+
+def test_checkpoints_of_all_workers_are_removed_from_a_finished_run(work):
+    result = _run(
+        work,
+        "run = Path(json.loads(os.environ['OOMPH_HANDOVER'])['run_dir'])\n"
+        "(run / 'checkpoints' / 'finished-fit0').mkdir(parents=True)\ntogether()",
+    )
+    assert result.returncode == 0, result.stderr
+    assert (work.run_dir / "workers" / "1").is_dir()
+    assert not list(work.run_dir.rglob("checkpoints"))
+
+
+def test_run_is_explained_by_the_worker_that_failed_first(work, capsys):
+    _run(
+        work,
+        "together()\nif rank == 1: time.sleep(0.1); raise ValueError('its own')\n"
+        "print('Collective ops is aborted by: Socket closed', file=sys.stderr, flush=True)\nos._exit(1)",
+    )
+    assert main(["explain", "--json", str(work.run_dir)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in found["diagnoses"]] == ["unrelated"]
+    assert found["story"]["incidents"][0]["shown_by"].startswith("worker 1: ")
+
+
+def test_worker_inherits_nothing_of_another(work):
+    result = _run(work, "together()\nnote(f'open-{rank}', len(os.listdir('/proc/self/fd')))", 3)
+    assert result.returncode == 0, result.stderr
+    assert len({(work.folder / f"open-{rank}").read_text() for rank in range(3)}) == 1
+
+
+def test_processes_that_outlive_a_finished_worker_can_still_print(work, wait_until):
+    result = _run(
+        work,
+        "import subprocess\ntogether()\n"
+        "child = \"import time; time.sleep(1); print('late', flush=True); open('late', 'w').close()\"\n"
+        "if rank == 1: subprocess.Popen([sys.executable, '-c', child])",
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        capture_output=False,
+    )
+    assert result.returncode == 0
+    wait_until((work.folder / "late").exists, seconds=10)
