@@ -40,7 +40,8 @@ if random.random() < 0.5:
 open(f"started-{handover.attempt}-{rank}", "w").close()
 while not all(os.path.exists(f"started-{handover.attempt}-{each}") for each in range(workers)):
     time.sleep(0.005)
-ProgressBoard(handover.path, handover.attempt).write(0, 0, 1, 10 * handover.attempt, 10 * handover.attempt)
+steps = 10 * handover.attempt
+ProgressBoard(handover.path, handover.attempt).write(fit=0, epoch=0, step=steps, steps=steps, saved=steps)
 if handover.attempt > faults:
     sys.exit()
 
@@ -101,7 +102,8 @@ def strike_workers(folder: Path, workers: int, faults: int, seed: int) -> list[f
     attempts = len(facts(events, AttemptEnded))
     print(f"{faults} faults: exit code {code}, {attempts} attempts, {wrong} blamed on another worker or fault")
     if code != 0 or attempts != faults + 1 or wrong or left(folder):
-        sys.exit(f"failed; left: {left(folder)}; seed {seed}")
+        said = (folder / "stderr").read_text(errors="replace")[-4000:]
+        sys.exit(f"{said}\nfailed; left: {left(folder)}; seed {seed}")
     return down
 
 

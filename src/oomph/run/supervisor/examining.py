@@ -106,11 +106,12 @@ class Examining:
     def _show_last_words(self, failed: ExaminedWorker) -> None:
         """Print the last lines of a worker that failed with an error and whose output goes to its log."""
         rank, ended = failed.fallen.worker.rank, failed.fallen.ended
-        if rank == 0 or ended.returncode == -signal.SIGKILL or failed.ending.hung:
+        lines = ended.stderr.decode(errors="replace").splitlines()[-_MOST_LAST_WORDS:]
+        if rank == 0 or not lines or ended.returncode == -signal.SIGKILL or failed.ending.hung:
             return
         log = ""
         if self._run is not None:
             log = f", all in {shown_path(folder_of(self._run.path, rank) / log_of(self._chronicle.attempt))}"
         self._voice.say(f"the last lines of worker {rank}{log}:")
-        for line in ended.stderr.decode(errors="replace").splitlines()[-_MOST_LAST_WORDS:]:
+        for line in lines:
             self._voice.say(f"  | {shown_line(line)}")
