@@ -120,7 +120,7 @@ class Supervisor:
         self._chronicle.write_end(judged, peak_rss_bytes, self._settings.allowed, self._ledger)
         self._ledger = record(judged.ending, judged.action, self._ledger)
         if isinstance(judged.action, Restart):
-            self._prepare(judged.action)
+            self._prepare(judged.action, worker.rank)
             progress, following = worker.record.progress(), self._chronicle.attempt + 1
             self._voice.say(restart_line(judged.ending, progress, following, judged.action.change))
             self._agree()
@@ -300,7 +300,7 @@ class Supervisor:
         elif seconds > 1:
             self._chronicle.write(GpuMemoryBack(seconds=round(seconds, 1)))
 
-    def _prepare(self, action: Restart) -> None:
+    def _prepare(self, action: Restart, rank: int) -> None:
         """Prepare a restart: make the changes that do not concern the script's environment."""
         lost = self._stdin.rewind()
         if lost:
@@ -309,7 +309,7 @@ class Supervisor:
             return
         self._timings.forget()
         if action.change.name == "older-checkpoint" and self._run_dir is not None:
-            set_aside(self._run_dir / "checkpoints", action.change.value)
+            set_aside(folder_of(self._run_dir, rank) / "checkpoints", action.change.value)
 
     def _say_start(self) -> None:
         attempts = self._chronicle.attempt
