@@ -60,6 +60,7 @@ def test_workers_end_with_the_weights_of_an_undisturbed_run(work, undisturbed, r
     assert ended.returncode == 0, ended.stderr[-3000:]
     for found in _weights(work.folder):
         _assert_equal(found, undisturbed)
+    assert ended.events("loop-seen")
     assert ended.stdout.split() == ["from", "step", "0", "from", "step", "15"]
     (failed,) = [event.fact for event in ended.events("worker-failed") if event.fact.cause]
     assert (failed.worker, failed.fault) == (rank, fault)
