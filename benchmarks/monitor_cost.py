@@ -1,12 +1,12 @@
 """What `oomph.Monitor` costs a step: fits with and without it, interleaved in one process.
 
-    python benchmarks/monitor_cost.py [--rounds 20] [--json]
+    python benchmarks/monitor_cost.py [--rounds 10] [--json]
 
-Two copies of one model train in turns, a fit of each per round, in alternating order. The last epoch of a fit counts:
-the first has the start of the sampler, which is a process of its own. The cost of a step is the median over the rounds
-of the difference, as wall clock and as user + system CPU of this process; `at best` is the difference of the fastest
-rounds, which other programs on the machine disturb less. `meter alone` is the time of the meter's own code, without
-TensorFlow.
+Two copies of one model train in turns, a fit of each per round, in alternating order. The median epoch of a fit counts,
+without the first three, which have the start of the sampler, a process of its own. The cost of a step is the median
+over the rounds of the difference, as wall clock and as user + system CPU of this process; `at best` is the difference
+of the fastest rounds, which other programs on the machine disturb less. `meter alone` is the time of the meter's own
+code, without TensorFlow.
 """
 
 from __future__ import annotations
@@ -30,20 +30,27 @@ import oomph
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.meter import Meter
 
-STEPS, BATCH, WIDTH, EPOCHS = 400, 64, 128, 3
+STEPS, BATCH, WIDTH, EPOCHS, STARTING = 400, 64, 128, 9, 3
 CASES = {"1 ms step": False, "1 ms step, XLA": True}
 
 
 class Clock(keras.callbacks.Callback):
-    """Wall and CPU seconds of the last epoch."""
+    """Wall and CPU seconds of the median epoch."""
 
     async_safe = True
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._epochs: list[tuple[float, float]] = []
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.wall, self.cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        self._epochs.append((time.perf_counter() - self._wall, time.process_time() - self._cpu))
+
+    def median(self) -> tuple[float, float]:
+        counted = self._epochs[STARTING:]
+        return statistics.median(wall for wall, _ in counted), statistics.median(cpu for _, cpu in counted)
 
 
 def model(jit: bool) -> Any:
@@ -67,7 +74,7 @@ def measure(jit: bool, rounds: int, folder: str) -> dict[str, float]:
             fitted, callbacks = kinds[kind]
             fitted.fit(data, epochs=EPOCHS, verbose=0, shuffle=False, callbacks=callbacks)
             if number:  # the first round traces and compiles
-                seen[kind].append((clock.wall, clock.cpu))
+                seen[kind].append(clock.median())
     wall, cpu = (
         statistics.median(with_it[part] - without[part] for without, with_it in zip(seen[0], seen[1], strict=True))
         for part in (0, 1)
@@ -94,7 +101,7 @@ def meter_alone(folder: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

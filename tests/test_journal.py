@@ -14,6 +14,7 @@ from oomph.errors import RunDirectoryError
 from oomph.explain.reading.run import what_is_missing
 from oomph.files.opening import read_own
 from oomph.journal import journal_reader
+from oomph.journal.event import event_of
 from oomph.journal.events import AttemptEnded, FitFinished, GpuMemoryHeld
 from oomph.journal.journal import Event, Journal, read_journal, refuse_later, unreadable_lines
 from oomph.journal.journal_reader import JournalReader
@@ -263,3 +264,28 @@ def test_if_memory_does_not_suffice_the_largest_file_is_cut_and_not_the_supervis
     write_lines(tmp_path, "1-0-script.jsonl", *(line("e", float(n), sequence=n, x="y" * 400) for n in range(2000)))
     write_lines(tmp_path, "1-0-supervisor.jsonl", line("run-ended", 9999.0))
     assert names(read_journal(tmp_path))[-1] == "run-ended"
+
+
+def test_reader_of_some_kinds_parses_no_other_lines_and_no_other_roles(tmp_path, monkeypatch):
+    parsed = []
+    monkeypatch.setattr(
+        journal_reader, "event_of", lambda document: parsed.append(document["event"]) or event_of(document)
+    )
+    write_lines(
+        tmp_path, "1-0-supervisor.jsonl", line("machine", 1.0), line("attempt-ended", 2.0), line("decided", 3.0)
+    )
+    write_lines(tmp_path, "1-0-script.jsonl", line("attempt-ended", 4.0))
+    reader = JournalReader(tmp_path, kinds=(AttemptEnded,), role="supervisor")
+    assert [event.time for event in reader.read()] == [2.0]
+    assert parsed == ["attempt-ended"]
+    assert reader.left_out() == 0
+
+
+def test_reader_of_some_kinds_leaves_the_largest_files_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_reader, "_MOST_OF_SOME", 10_000)
+    for attempt, lines in ((1, 200), (2, 1), (3, 1)):
+        events = (line("attempt-ended", float(n), attempt=attempt) for n in range(lines))
+        write_lines(tmp_path, f"{attempt}-0-supervisor.jsonl", *events)
+    reader = JournalReader(tmp_path, kinds=(AttemptEnded,))
+    assert [event.attempt for event in reader.read()] == [2, 3]
+    assert reader.left_out() == 1

@@ -98,7 +98,7 @@ def test_text_lists_alternative_faults_only_if_the_fault_is_doubtful(
 
 def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, OOM)
-    assert found.keys() == {"schema", "diagnoses"}
+    assert found.keys() == {"schema", "facts", "diagnoses"}
     (entry,) = found["diagnoses"]
     assert entry.keys() == {"code", "name", "role", "confidence", "evidence", "captured", "remedies"}
     assert (entry["code"], entry["name"], entry["role"]) == ("OOM101", "device-oom", "cause")
@@ -109,7 +109,19 @@ def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_healthy_log_json_has_no_diagnoses(capsys: pytest.CaptureFixture[str]) -> None:
-    assert document(capsys, CLEAN) == {"schema": 1, "diagnoses": []}
+    assert document(capsys, CLEAN) == {"schema": 1, "facts": {}, "diagnoses": []}
+
+
+def test_json_has_the_facts_of_the_log_each_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "a.log"
+    frame = '  File "/e/lib/python3.11/site-packages/keras/src/trainers/trainer.py", line 9, in fit'
+    log.write_text(f'Traceback (most recent call last):\n  File "train.py", line 3, in main\n{frame}\nKeyError: 0\n')
+    facts = document(capsys, str(log))["facts"]
+    assert facts["phase"] == {"phase": "fit", "line": 3}
+    assert (facts["own_place"]["file"], facts["own_place"]["code_line"]) == ("train.py", 3)
+    keras, python = facts["versions"]
+    assert keras == {"library": "keras", "versions": {"since": "3", "until": None}, "line": 3}
+    assert python["versions"] == {"since": "3.11", "until": "3.11"}
 
 
 @pytest.mark.parametrize(("log", "code"), [(OOM, 1), (CLEAN, 0)])

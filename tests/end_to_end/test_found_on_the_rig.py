@@ -44,6 +44,16 @@ model.fit(np.ones((64, 8), "float32"), np.ones((64, 1), "float32"), epochs=10000
 """
 
 
+def test_attempt_records_the_gpus_that_cuda_shows_it(work, rig):
+    ended = work.oomph(work.write("print('done')"), env={**rig, "FAKE_NGPU": "3", "CUDA_VISIBLE_DEVICES": "2,0"})
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    (started,) = ended.events("attempt-started")
+    assert [(gpu["index"], gpu["uuid"][-1], gpu["bus"]) for gpu in started.data["gpus"]] == [
+        (2, "2", "00000000:03:00.0"),
+        (0, "0", "00000000:01:00.0"),
+    ]
+
+
 @pytest.mark.slow
 def test_overheating_and_a_lost_gpu_are_each_reported_once(work, rig):
     (work.folder / "timeline").write_text(MACHINE)

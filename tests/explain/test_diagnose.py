@@ -470,8 +470,19 @@ def test_every_rival_is_in_the_catalogue() -> None:
 def test_pasted_error_is_suspected_only_if_its_words_point_to_a_fault() -> None:
     found = diagnose(of_text("ValueError: Unknown rank, the shape is not what was asked for"))[0]
     assert (found.name, found.confidence <= 0.5) == ("shape-mismatch", True)
-    assert diagnose(of_text("ValueError: invalid literal for int() with base 10: 'abc'")) == ()
     assert diagnose(of_text("ValueError: Unknown rank of shape", "100/100 - 3s - loss: 0.32")) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("ValueError: invalid literal for int() with base 10: 'abc'", "unrelated"),
+        ("RuntimeError: the tensor went away", "unrecognised"),
+    ],
+)
+def test_error_line_at_the_end_is_never_called_no_fault(line: str, name: str) -> None:
+    (found,) = (each for each in diagnose(of_text("Epoch 1/2", line)) if each.confidence > 0.2)
+    assert (found.name, found.confidence < 0.5) == (name, True)
 
 
 @pytest.mark.parametrize(

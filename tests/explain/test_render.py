@@ -136,3 +136,16 @@ def test_end_of_a_long_xla_failure_message_is_shown() -> None:
     )
     (found, *_) = diagnose_log(line.encode())
     assert "failed: no such layout" in as_text([found], "log")
+
+
+@pytest.mark.parametrize(
+    ("lines", "head"),
+    [
+        (["Traceback (most recent call last):", '  File "train.py", line 4, in <module>'], "a plain Python error"),
+        ([], "probably a plain Python error"),
+    ],
+)
+def test_plain_python_error_is_not_called_a_fault(lines: list[str], head: str) -> None:
+    told = as_text(diagnose_log("\n".join([*lines, "ZeroDivisionError: division by zero"]).encode()), "a.log")
+    assert told.startswith(f"a.log: {head}"), told
+    assert "fault found" not in told

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from oomph.checkpoint.container import format_trouble, read_checkpoint, read_manifest, seal
 from oomph.checkpoint.witness import WitnessBoard
 from oomph.cli import main
+from oomph.cli.fleet_table import fleet_as_document, fleet_as_text
 from oomph.cli.list_of_runs import list_as_document, list_as_text
 from oomph.doctor.observe.elf import names_in, problem_of, read_elf
 from oomph.doctor.observe.host import observe_host
@@ -39,6 +40,9 @@ from oomph.report.xplane import DamagedTraceError, LargeTraceError
 from oomph.run.directory.pruning import remove
 from oomph.run.directory.run_directory import RunDirectory, read_record, read_summary
 from oomph.run.directory.unfinished import first_trusted, unfinished, unfinished_runs
+from oomph.run.fleet.comparison import compare, gpu_visits, host_visits
+from oomph.run.fleet.fleet import Fleet
+from oomph.run.fleet.placed_run import PlacedAttempt, PlacedRun, placed_run
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import decide
 from oomph.run.policy.examination import Trail, examine
@@ -94,6 +98,17 @@ def _journal(run: Path) -> None:
     for change in ledger.changes:
         set_aside(run / "checkpoints", change.value)
     behind(run, ["device-oom"])
+
+
+def _fleet(run: Path) -> None:
+    """Compare the run with an intact one on another host."""
+    sound = PlacedRun(run, "train", (PlacedAttempt("node-2", (), ()),))
+    each = (placed_run(run), sound)
+    hosts, gpus = (compare(visit for one in each for visit in visits(one)) for visits in (host_visits, gpu_visits))
+    places = {gpu.uuid: (attempt.host, gpu) for one in each for attempt in one.attempts for gpu in attempt.gpus}
+    fleet = Fleet(2, 0, hosts, gpus, places)
+    assert "\x1b" not in fleet_as_text(fleet, 80)
+    as_text(fleet_as_document(fleet))
 
 
 def _figures(run: Path) -> None:
@@ -239,6 +254,7 @@ def readers(library: bytes, cache: bytes, pages: list[str], checkpoint: dict[str
         Reader("journal, explained", journal, _lines(journal), _explain()),
         Reader("journal of the supervisor, explained as JSON", early, _lines(early), _explain("--json")),
         Reader("journal, replayed", early, _lines(early), _explain("--decisions")),
+        Reader("journal of the supervisor, compared by machine", early, _lines(early), _fleet),
         Reader("run.json", "run.json", _json("run", run_json), _record, (OomphError,)),
         Reader("run.json, listed", "run.json", _json("run", run_json), _listed),
         Reader("summary.json", "summary.json", _json("summary", summary_json), read_summary),

@@ -80,6 +80,25 @@ def test_models_in_a_list_that_the_script_prunes_are_no_leak():
     assert named(Holding("model", "model", 10), trials, each=1).kind == "buffer"
 
 
+def test_iterator_of_a_long_pipeline_is_kept_where_as_many_iterators_were_added():
+    kept = Holding("list", "streams", 5, 5000, "OwnedIterator")
+    seen = [
+        replace(
+            census,
+            holdings=(*census.holdings, Holding("iterator", "iterator", 3 + place), replace(kept, count=3 + place)),
+        )
+        for place, census in enumerate(censuses(Holding("dataset", "dataset", 10), each=5))
+    ]
+    found = cause_of(seen)
+    assert found is not None
+    assert found.text.endswith("datasets are alive; the list streams has grown with them")
+
+
+def test_objects_kept_by_key_may_be_limited_by_the_number_of_keys():
+    streams = Holding("dict", "streams (in main)", 5, 5000, "OwnedIterator", is_bounded=True)
+    assert named(Holding("iterator", "iterator", 10), streams, each=1).kind == "kept by key"
+
+
 def test_container_that_grows_much_faster_than_the_counted_objects_does_not_keep_them():
     seen = [
         replace(census, holdings=(*census.holdings, Holding("list", "lines", 1000 * place, 9, "Line")))

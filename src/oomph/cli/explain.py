@@ -35,7 +35,8 @@ _EPILOG = """examples:
   oomph explain RUN --decisions            why it was restarted: recomputes each decision
   oomph explain train.log --exit-status 137 --kernel-log
   oomph explain CUDA_ERROR_ILLEGAL_ADDRESS  words of an error, or an exit status (137, SIGSEGV)
-  oomph explain .oomph/runs                the runs in a folder, newest first (also: oomph explain .)
+  oomph explain .oomph/runs                the runs in a folder, newest first (also: oomph explain .), and which hosts
+                                           and GPUs had faults
   oomph explain *.log                      several, each under its name
   oomph explain OOM101                     the page of a fault, a check (DOC204) or an exception
 
@@ -337,11 +338,15 @@ def _prints_page(args: argparse.Namespace) -> bool:
 
 
 def _print_runs(args: argparse.Namespace, found: Sequence[Path]) -> int:
+    from oomph.cli.fleet_table import fleet_as_document, fleet_as_text
     from oomph.cli.list_of_runs import list_as_document, list_as_text
+    from oomph.run.fleet.fleet import read_fleet
 
     _check_alone(args, f"{args.target} is a folder of runs: choose one of them")
+    fleet = read_fleet(found)
     if args.json:
-        write_json(list_as_document(found))
+        write_json({**list_as_document(found), "fleet": fleet_as_document(fleet)})
     else:
-        write(list_as_text(found, line_width(), _MOST_RUNS), render.heads(()))
+        section = fleet_as_text(fleet, line_width())
+        write(list_as_text(found, line_width(), _MOST_RUNS, section), render.heads(()))
     return 0

@@ -21,13 +21,14 @@ _UNKNOWN = "-"
 _MONITORED = "oomph.Monitor"
 
 
-def list_as_text(runs: Sequence[Path], width: int, most: int | None = None) -> str:
+def list_as_text(runs: Sequence[Path], width: int, most: int | None = None, section: str = "") -> str:
     """Format a line for each run and, if that is too wide for the screen, a second one below the path.
 
     Args:
         runs: the run directories, newest first.
         width: the number of columns of the screen.
         most: the number of runs to show, or None for all.
+        section: an additional section to show before the next command.
     """
     rows = [_row(described(path), disk_bytes(path)) for path in runs[:most]]
     lines = list(_in_columns(rows))
@@ -39,6 +40,8 @@ def list_as_text(runs: Sequence[Path], width: int, most: int | None = None) -> s
         ]
     if len(runs) > len(rows):
         lines.append(f"... and {len(runs) - len(rows)} older ones (oomph runs lists them all)")
+    if section:
+        lines += ["", section, ""]
     verb = "report" if described(runs[0]).is_monitored else "explain"
     following = shown_line(f"Next: oomph {verb} {shlex.quote(str(runs[0]))}  (the newest)")
     return "\n".join([*lines, render.last_lines(following, width)])

@@ -340,10 +340,10 @@ class Snapshot:
 
     @property
     def visible(self) -> tuple[NvmlDevice, ...]:
-        """The GPUs reported by NVML that CUDA can also see in this environment, or all of them if that is unknown."""
-        shown = {_place(device.pci) for device in self.driver.devices}
-        found = tuple(device for device in self.nvml.devices if _place(device.pci or "") in shown)
-        return found or self.nvml.devices
+        """The GPUs that CUDA can also see in this environment, in its order, or all of NVML's if that is unknown."""
+        known = {_place(device.pci or ""): device for device in self.nvml.devices}
+        shown = dict.fromkeys(_place(device.pci) for device in self.driver.devices)  # MIG shows a GPU more than once
+        return tuple(known[place] for place in shown if place in known) or self.nvml.devices
 
     @property
     def nvidia_hardware(self) -> bool:

@@ -11,6 +11,8 @@ from oomph.explain.catalogue.fault import Fault, Signature
 from oomph.explain.evidence import memory, tracebacks
 from oomph.explain.evidence.evidence import Evidence, evidence_of
 from oomph.explain.evidence.memory import MemoryMap, Trend
+from oomph.explain.facts import reader
+from oomph.explain.facts.reader import FactReader
 from oomph.explain.matching import fallback, own_account, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
@@ -40,7 +42,7 @@ _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 def words() -> Words:
     """Return the words that mark the lines `diagnose` needs, so that `read_log` can skip all others."""
     filed = index(load())
-    others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS)
+    others = (tracebacks.WORDS, fallback.WORDS, memory.MAP_WORDS, memory.TREND_WORDS, systems.WORDS, reader.WORDS)
     wanted = filed.words("log").union(HELP_WORDS, own_account.WORDS, *others)
     return Words(
         _bytes(wanted - TRAINING_WORDS),
@@ -104,6 +106,7 @@ class _Reading:
         self._map = MemoryMap()
         self._trend = Trend()
         self._systems = Systems()
+        self._facts = FactReader()
         self._documentation = Documentation()
         self._accounts = OwnAccounts()
         self._position = self._went_on = 0
@@ -119,6 +122,7 @@ class _Reading:
             self._end.see(fact, self._position)
             self._sample.see(fact)
             self._systems.see(fact.text)
+            self._facts.see(fact)
         if fact.source == "log":
             self._map.see(fact)
             self._trend.see(fact)
@@ -128,8 +132,9 @@ class _Reading:
         self._hits.see(fact, (self._last.story, self._position))
 
     def verdict(self) -> Diagnoses:
-        """Return the diagnoses from all facts, with the systems that the facts come from."""
-        return Diagnoses(diagnosis._replace(systems=self._systems.names) for diagnosis in self._diagnoses())
+        """Return the diagnoses from all evidence, with the facts and systems that it states."""
+        systems, facts = self._systems.names, self._facts.facts()
+        return Diagnoses(each._replace(systems=systems, facts=facts) for each in self._diagnoses())
 
     def _diagnoses(self) -> tuple[Diagnosis, ...]:
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):

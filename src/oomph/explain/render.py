@@ -8,6 +8,7 @@ from typing import Any
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature, compiled, neighbours, sentence
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 from oomph.explain.matching.own_account import RUN
 from oomph.files.patterns import lazy_pattern
@@ -18,6 +19,8 @@ from oomph.terminal.wrapping import wrapped
 
 SCHEMA = 1
 _USUAL_WIDTH = 80
+_SURE = 0.9
+"""The minimum confidence with which a plain Python error is called one without a doubt."""
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
 _NEXT = "Next: "
 _SHOWN = 300  # characters to show of each line of evidence except the last; --json has the whole line
@@ -39,14 +42,21 @@ def as_text(
         section: an additional section to show before the next command.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
-    found = counted(len(told), "fault") if told else "no fault"
-    lines = [wrapped(f"{subject}: {found} found{state}", width, "  ", command=f"{found} found")]
+    found = _found(told)
+    lines = [wrapped(f"{subject}: {found}{state}", width, "  ", command=found.partition(",")[0])]
     for rank, diagnosis in enumerate(told, 1):
         lines += ["", *_diagnosis(rank, diagnosis, width)]
     if len(told) < len(diagnoses):
         lines += ["", wrapped(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]), width, "  ")]
     lines += ["", *section.split("\n")] if section else [""]
     return "\n".join([*lines, last_lines(following or _next(diagnoses), width)])
+
+
+def _found(told: Sequence[Diagnosis]) -> str:
+    if told and all(diagnosis.name == UNRELATED for diagnosis in told):
+        sure = "" if told[0].confidence >= _SURE else "probably "
+        return f"{sure}a plain Python error, which is no fault of TensorFlow or the machine"
+    return f"{counted(len(told), 'fault') if told else 'no fault'} found"
 
 
 def heads(names: Iterable[str]) -> Heads:
@@ -67,7 +77,8 @@ def last_lines(text: str, width: int) -> str:
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     """Return the diagnoses as a JSON document. Its structure is part of the public interface."""
-    return {"schema": SCHEMA, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
+    facts = diagnoses[0].facts.as_document() if diagnoses else {}
+    return {"schema": SCHEMA, "facts": facts, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
 def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:

@@ -51,6 +51,8 @@ class AttemptStarted(Fact, event="attempt-started"):
     python: str = ""
     command: Sequence[str] = ()
     newest_checkpoint: int | None = None
+    host: str = ""
+    gpus: Sequence[Mapping[str, Any]] = ()
 
 
 class AttemptEnded(Fact, event="attempt-ended"):

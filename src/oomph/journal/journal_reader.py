@@ -10,12 +10,14 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from oomph.files.opening import open_regular
 from oomph.journal.event import SCHEMA, Event, event_of, weight_of
+from oomph.journal.fact import Fact
 
 _LONGEST_WORD = 512
 _MOST_SHARED = 4096
@@ -36,7 +38,17 @@ _NEWEST_BYTES, _NEWEST_EVENTS = 1 << 18, 1000
 """The part of each file that a reader of the newest events reads, and the least number of events that it keeps."""
 _LASTING = "finding"
 """How the names of events begin that such a reader keeps whatever their age: a finding lasts until its end."""
-_LASTING_LINE = f'{{"schema":{SCHEMA},"event":"{_LASTING}'.encode()
+_MOST_OF_SOME = 16 << 20
+"""The most bytes that a reader of some kinds of event reads of a run. What the supervisor writes in an attempt is a
+thousandth of that."""
+
+
+def _start_of_line(name: str) -> bytes:
+    """Return how the lines of the events begin whose names begin so."""
+    return f'{{"schema":{SCHEMA},"event":"{name}'.encode()
+
+
+_LASTING_LINE = _start_of_line(_LASTING)
 
 
 class SharedWords:
@@ -84,11 +96,21 @@ class JournalReader:
     Args:
         newest: True for the newest events of each file and all findings. However long the journal is, or becomes, that
             takes little time and memory.
+        kinds: the classes of the events to read, without parsing others; empty for all. The largest files are then left
+            out if there is more than 16 MiB of them.
+        role: the role of the writers whose files to read, or an empty string for all.
     """
 
-    def __init__(self, run_dir: Path, attempt: int | None = None, newest: bool = False) -> None:
-        self._newest = newest
-        self._folder, self._pattern = run_dir / "journal", "*.jsonl" if attempt is None else f"{attempt}-*.jsonl"
+    def __init__(
+        self,
+        run_dir: Path,
+        attempt: int | None = None,
+        newest: bool = False,
+        kinds: Collection[type[Fact]] = (),
+        role: str = "",
+    ) -> None:
+        self._newest, self._starts = newest, tuple(_start_of_line(kind.event + '"') for kind in kinds)
+        self._folder, self._pattern = run_dir / "journal", f"{'' if attempt is None else f'{attempt}-'}*{role}.jsonl"
         self._files: dict[Path, _File] = {}
         self._shared = SharedWords()
         self._events: Sequence[Event] = ()
@@ -122,11 +144,21 @@ class JournalReader:
         """Read what was added. Returns True if there is anything new."""
         paths = sorted(self._folder.glob(self._pattern))
         is_new = paths != [*self._files]
-        self._files = {path: self._files.get(path) or _File(path, self._newest) for path in paths}
+        self._files = {path: self._files.get(path) or _File(path, self._newest, self._starts) for path in paths}
         # The smallest first, such as the supervisor's: if memory does not suffice, the events of the largest are cut.
         files = sorted(self._files.values(), key=_File.size)
+        if self._starts:
+            files = self._within_limit(files)
         changed = [file.update(self._shared) for file in files]  # any() alone would skip some files
         return any(changed) or is_new
+
+    def _within_limit(self, files: Sequence[_File]) -> list[_File]:
+        """Return the files that may be read, given from small to large, and mark the others as left out."""
+        sizes = accumulate(file.size() for file in files)
+        within = [file for file, size in zip(files, sizes, strict=True) if size <= _MOST_OF_SOME]
+        for file in files[len(within) :]:
+            file.left_out = 1
+        return within
 
 
 _shared_readers: dict[str, JournalReader] = {}
@@ -190,10 +222,15 @@ def _place_of(event: Event) -> tuple[int, float, str]:
 
 
 class _File:
-    """One file of a journal."""
+    """One file of a journal.
 
-    def __init__(self, path: Path, newest: bool = False) -> None:
-        self._path, self._newest = path, newest
+    Args:
+        newest: as in `JournalReader`.
+        starts: the starts of the lines to parse; empty for all.
+    """
+
+    def __init__(self, path: Path, newest: bool = False, starts: tuple[bytes, ...] = ()) -> None:
+        self._path, self._newest, self._starts = path, newest, starts
         self._recent = 0
         """The byte before which only findings are kept."""
         found = _NAME.fullmatch(path.name)
@@ -257,8 +294,8 @@ class _File:
             if not lines[-1].endswith(b"\n"):
                 self._half_line = list(self._events_in([lines.pop()], shared))
             self._end += sum(map(len, lines))
-            if self._end < self._recent:
-                lines = [line for line in lines if line.startswith(_LASTING_LINE)]
+            if self._starts or self._end < self._recent:
+                lines = [line for line in lines if line.startswith(self._starts or _LASTING_LINE)]
             before = len(self._events)
             self._events += self._events_in(lines, shared)
             self.unreadable += sum(map(bool, map(bytes.strip, lines))) - len(self._events) + before

@@ -35,7 +35,7 @@ _LEAST_CHILDREN = 4
 _LEAST_CENSUSES = 6
 """The number of censuses that suffice to say that nothing in Python grows."""
 
-CauseKind = Literal["counted", "container", "buffer", "child", "unknown"]
+CauseKind = Literal["counted", "kept by key", "container", "buffer", "child", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ class LeakCause:
     """What grows in a leak, and what to do about it."""
 
     kind: CauseKind
-    """The kind of evidence: objects that are counted; a container or array; the same, but limited by the script, which
-    is probably a buffer; a child process; nothing that Python knows of."""
+    """The kind of evidence: objects that are counted; the same, but kept in a dict that the script searches before it
+    adds to it, so that the keys may be few; a container or array; the same, but limited by the script, which is
+    probably a buffer; a child process; nothing that Python knows of."""
     what: str
     """The kind of holding: "figure", "list", …"""
     name: str
@@ -195,15 +196,20 @@ def _objects(rising: Sequence[_Rising]) -> _Rising | None:
 
 
 def _kept_in(counted: _Rising, rising: Sequence[_Rising]) -> Holding | None:
-    """Return the container that most likely keeps counted objects: it holds objects, and as many have been added."""
+    """Return the container that most likely keeps counted objects: it holds objects, and as many have been added.
+
+    Objects of other counted kinds may have been added with them: five datasets in a row make one pipeline, of which a
+    script keeps only the iterator.
+    """
     if counted.last.kind not in _COUNTED:
         return None
+    added = [each.count for each in rising if each.last.kind in _COUNTED and each.count > 0]
     found = [
-        each for each in rising
+        (min(abs(each.count - count) for count in added), each.last) for each in rising
         if each.last.kind in _KEEPING and each.last.items not in _PLAIN
-        and _FEWEST_KEPT <= each.count / counted.count <= _MOST_KEPT
+        and any(_FEWEST_KEPT <= each.count / count <= _MOST_KEPT for count in added)
     ]  # fmt: skip
-    return min(found, key=lambda each: abs(each.count - counted.count)).last if found else None
+    return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
 def _resident(rising: _Rising) -> float:
@@ -222,7 +228,9 @@ def _cause(rising: _Rising, kept_in: Holding | None) -> LeakCause:
     keeping = f"; {_NOUNS[kept_in.kind]} {kept_in.name} has grown with them" if kept_in is not None else ""
     kind: CauseKind = "counted" if last.kind in _COUNTED else "container"
     is_buffer = last.limit is not None or (last.is_bounded and not _is_beyond_first_epoch(rising))
-    is_buffer |= kept_in is not None and kept_in.is_bounded
+    if kept_in is not None and kept_in.is_bounded:
+        is_buffer |= kept_in.kind != "dict"
+        kind = "kept by key"
     if is_buffer or (kind == "container" and (rising.is_levelling_off or rising.moved_from is not None)):
         kind = "buffer"
     return LeakCause(

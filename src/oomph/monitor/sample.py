@@ -59,6 +59,11 @@ class GpuEvent:
     """The line from the kernel log, if that is the source."""
 
 
+def title_of_gpu(index: int, name: str) -> str:
+    """Return the name of a GPU in findings: "GPU 0 (NVIDIA H100)"."""
+    return f"GPU {index} ({name})" if name else f"GPU {index}"
+
+
 @dataclass(frozen=True)
 class GpuSample:
     """One GPU at one moment."""
@@ -83,7 +88,7 @@ class GpuSample:
     @property
     def title(self) -> str:
         """The name used in findings: "GPU 0 (NVIDIA H100)"."""
-        return f"GPU {self.index} ({self.name})" if self.name else f"GPU {self.index}"
+        return title_of_gpu(self.index, self.name)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import pytest
 from oomph.explain.catalogue.catalogue import PAGES, PageError, find, load, parse_page
 from oomph.explain.catalogue.docs import documents
 from oomph.explain.catalogue.fault import SYSTEMS, Fault, Remedy, split
+from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.named_fault import remedies_for
 from oomph.explain.render import page_text
 
@@ -86,7 +87,7 @@ def test_wording_remedies_are_distinct(fault: Fault) -> None:
 @by_code
 def test_every_system_gets_a_remedy(fault: Fault) -> None:
     for system in SYSTEMS:
-        assert remedies_for(fault, (), {system}, {}), system
+        assert remedies_for(fault, (), {system}, {}, LogFacts()), system
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")

@@ -7,6 +7,7 @@ import pytest
 from oomph.explain.catalogue.catalogue import find
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.diagnose import diagnose_log
+from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.named_fault import MOST, OwnCommand, derived, remedies_for
 
 LINUX = frozenset({"linux"})
@@ -21,7 +22,7 @@ def page(*remedies: Remedy) -> Fault:
 def texts(
     fault: Fault, *signatures: Signature, systems: frozenset[str] = LINUX, **captured: str
 ) -> list[tuple[str, str]]:
-    return [(each.text, each.command) for each in remedies_for(fault, signatures, systems, captured)]
+    return [(each.text, each.command) for each in remedies_for(fault, signatures, systems, captured, LogFacts())]
 
 
 def test_surest_wording_remedies_come_first_and_page_remedies_last() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from zlib import crc32
 
 from oomph.explain.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, remedies_in, split
+from oomph.explain.facts.condition import condition
 from oomph.files.patterns import lazy_pattern
 
 PAGES = Path(__file__).parents[1] / "pages"
@@ -209,6 +210,7 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
         follows_any=tables.get("follows_any", False),
         passes=tables.get("passes", False),
         looks_back=tables.get("looks_back", False),
+        machine=tables.get("machine", False),
     )
 
 
@@ -226,9 +228,18 @@ def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
     yield all(r.where for r in fault.remedies), "at least one remedy on the page must have no `where`"
     yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be in {tuple(SYSTEMS)}"
+    conditions = {each for r in remedies for each in (*r.needs, *r.unless)}
+    yield not all(map(_is_condition, conditions)), f"a condition cannot be read; they are {sorted(conditions)}"
     yield not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"
     yield any(not set(s.sources) <= set(SOURCES) for s in fault.signatures), f"sources must be in {SOURCES}"
 
 
 def _is_open(text: str) -> bool:
     return bool(text) and (text[-1] != "." or text.endswith("..."))
+
+
+def _is_condition(text: str) -> bool:
+    try:
+        return bool(condition(text))
+    except ValueError:
+        return False

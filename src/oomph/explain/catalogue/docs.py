@@ -71,9 +71,9 @@ def _index(faults: Sequence[Fault]) -> Iterator[str]:
 def _page(fault: Fault) -> Iterator[str]:
     yield f"# {fault.code} {fault.name}: {fault.title}\n"
     yield f"{fault.summary}\n"
-    sticky = "yes" if fault.sticky else "no"
+    sticky, machine = ("yes" if each else "no" for each in (fault.sticky, fault.machine))
     yield f"Severity: {fault.severity}. Process or CUDA context lost: {sticky}. "
-    yield f"Applies to: {fault.versions}. In oomph since {fault.since}.\n"
+    yield f"The machine may be the cause: {machine}. Applies to: {fault.versions}. In oomph since {fault.since}.\n"
     for heading, prose in fault.sections.items():
         yield f"## {heading}\n"
         yield f"{prose}\n"

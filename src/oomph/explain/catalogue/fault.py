@@ -9,6 +9,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from oomph.explain.facts.condition import condition
+from oomph.explain.facts.fact import LogFacts
 from oomph.files.patterns import lazy_pattern
 
 SEVERITIES = ("recoverable", "restart", "fatal")
@@ -44,10 +46,18 @@ class Remedy(NamedTuple):
     missing."""
     where: tuple[str, ...] = ()
     """The systems that the remedy applies to, from SYSTEMS; empty for all."""
+    needs: tuple[str, ...] = ()
+    """The conditions that the log must state, all of them; see `oomph.explain.facts.condition`."""
+    unless: tuple[str, ...] = ()
+    """The conditions that contradict the remedy: it is not shown if the log states one of them."""
 
-    def fits(self, systems: Set[str]) -> bool:
-        """True if the remedy applies to a machine that these systems describe."""
-        return not self.where or not systems.isdisjoint(self.where)
+    def fits(self, systems: Set[str], facts: LogFacts) -> bool:
+        """True if the remedy applies to a machine that these systems describe, and no fact contradicts it."""
+        return (
+            (not self.where or not systems.isdisjoint(self.where))
+            and all(condition(each).is_met(facts) for each in self.needs)
+            and not any(condition(each).is_met(facts) for each in self.unless)
+        )
 
     def filled(self, captured: Mapping[str, str]) -> Remedy:
         """Return the remedy with the captured values filled into its text and command."""
@@ -174,6 +184,8 @@ class Fault(NamedTuple):
     """True if the program survives the fault, so that any later error has a different cause."""
     looks_back: bool = False
     """True if the fault causes those in `leads_to` even when it appears after them, as in a system log."""
+    machine: bool = False
+    """True if the machine that it occurs on may be the cause, so that it counts when machines are compared."""
 
     def __repr__(self) -> str:
         return f"Fault({self.code} {self.name})"
@@ -222,7 +234,7 @@ def sentence(text: str) -> str:
 
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
     """Return the remedies from the tables in a page's front matter."""
-    return tuple(Remedy(**{**table, "where": tuple(table.get("where", ()))}) for table in tables)
+    return tuple(Remedy(**{name: _frozen(value) for name, value in table.items()}) for table in tables)
 
 
 @cache

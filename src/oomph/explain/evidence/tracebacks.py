@@ -23,6 +23,8 @@ _FRAMES = (
 )
 # ~/env/lib/python3.7/site-packages/keras/engine/training.py in fit(self, x, y)      (a notebook, IPython before 8)
 _NOTEBOOK_FRAME = lazy_pattern(r"[~/.A-Z\[](?P<file>[^\n]{1,300}\.py)[^\n]{0,60}? in (?P<function>[\w.<>]{1,80})\(")
+_LONGEST_LINE = 9
+"""The number of digits from which a line number is not one."""
 _ARROW = lazy_pattern(r"-+> ?(?P<line>\d+) ")
 _LIBRARY = lazy_pattern(
     r"site-packages|dist-packages|(?:\A|[/\\])src[/\\]oomph[/\\]|[/\\]oomph[/\\](?:api|exact_step|hooks|keras_bridge|resume)[/\\]"
@@ -91,7 +93,7 @@ class Tracebacks:
         self._before[fact.origin] = text[:80]
         if "node" in text and (node := _NODE.search(text)):
             self.node = node["node"] or node["at"]
-        if _HEAD_WITHOUT_T in text:
+        if begins_traceback(text):
             notebook = _NOTEBOOK.match(text)
             self._open[fact.origin] = _Open(before.startswith(_HARMLESS), notebook["type"] if notebook else "")
             self.where = ""
@@ -144,9 +146,33 @@ def _place(frame: Mapping[str, str | None]) -> str:
     return file + (f":{line}" if line else "") + (f" in {function}" if function.isidentifier() else "")
 
 
+def begins_traceback(text: str) -> bool:
+    """True if the line starts a traceback."""
+    return _HEAD_WITHOUT_T in text
+
+
+def frame_on(text: str) -> tuple[str, int | None, str] | None:
+    """Return the file, line and function (each may be unknown) of the frame on this line, or None without a frame."""
+    for form in (*_FRAMES, _NOTEBOOK_FRAME):
+        if (frame := form.match(text)) is not None:
+            values = frame.groupdict()
+            line = values.get("line")
+            return (
+                values["file"] or "",
+                int(line) if line and len(line) < _LONGEST_LINE else None,
+                values.get("function") or "",
+            )
+    return None
+
+
+def is_in_library(file: str) -> bool:
+    """True if the file of a frame belongs to Python, an installed package or oomph, rather than to the user."""
+    return _LIBRARY.search(file) is not None
+
+
 def is_of_traceback(text: str) -> bool:
     """True if the line starts a traceback, or is one of its frames, such as 'File "train.py", line 3, in main'."""
-    return _HEAD_WITHOUT_T in text or _FRAMES[0].match(text) is not None
+    return begins_traceback(text) or _FRAMES[0].match(text) is not None
 
 
 def place_in_script(frame: str) -> str:

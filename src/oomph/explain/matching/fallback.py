@@ -256,12 +256,20 @@ class LastError:
             alike = mistake or likely_of_library(words)
             if not alike and _OF_KERAS.search(words) and self._has_advice(self._pasted_fact):
                 alike = (Likeness(UNRELATED, 0.5),)
+            if not alike and self._ends_in_pasted:
+                alike = (Likeness(UNRECOGNISED, 0.3),) if _OF_KERAS.search(words) else (Likeness(UNRELATED, 0.4),)
             return FallbackVerdict(alike, (self._pasted_fact,), self._position) if alike else None
         if self._exit is None and len(self._lines) <= _FEW_LINES:
             asked = next((x for x in self._lines if _OF_KERAS.search(x.text) and self._has_advice(x)), None)
             return None if asked is None else FallbackVerdict((Likeness(UNRELATED, 0.4),), (asked,), self._position)
         unknown = (Likeness(UNRECOGNISED, 0.3),)
         return None if self._exit is None else FallbackVerdict(unknown, (self._exit,), self._position)
+
+    @property
+    def _ends_in_pasted(self) -> bool:
+        """True if the evidence ends in a line that starts with the error's class, as the last line of a traceback."""
+        fact = self._pasted_fact
+        return fact is not None and self._position == self._now and _PASTED.match(fact.text) is not None
 
     def _of_library(self) -> tuple[Likeness, ...]:
         message = self._message

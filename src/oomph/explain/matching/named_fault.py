@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.facts.fact import LogFacts
 from oomph.terminal.wrapping import shortened
 
 _BY_OOMPH = re.compile(r"\boomph run( --resume)? train\.py(?!\S)")
@@ -185,6 +186,8 @@ class Diagnosis(NamedTuple):
     """The signatures that the evidence matches, surest first."""
     systems: frozenset[str] = frozenset({LINUX})
     """The systems that the evidence comes from."""
+    facts: LogFacts = LogFacts()
+    """What the evidence says about the program, the installation and the machine."""
     command: OwnCommand = OwnCommand()
     """The command that started the run that the evidence comes from."""
     outlasted_oomph: bool = False
@@ -234,7 +237,7 @@ class Diagnosis(NamedTuple):
     def remedies(self) -> tuple[Remedy, ...]:
         """The remedies, best first, with the captured values and the run's command filled in."""
         values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
-        given = remedies_for(self.fault, self.signatures, self.systems, values)
+        given = remedies_for(self.fault, self.signatures, self.systems, values, self.facts)
         if self.outlasted_oomph:
             given = tuple(sorted(given, key=lambda remedy: bool(remedy.action)))
         return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)
@@ -263,7 +266,11 @@ _WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 
 
 def remedies_for(
-    fault: Fault, signatures: Sequence[Signature], systems: Set[str], captured: Mapping[str, str]
+    fault: Fault,
+    signatures: Sequence[Signature],
+    systems: Set[str],
+    captured: Mapping[str, str],
+    facts: LogFacts,
 ) -> tuple[Remedy, ...]:
     """Return the remedies to show, best first, with the captured values filled in.
 
@@ -274,18 +281,19 @@ def remedies_for(
             remedies, they are dropped.
         systems: the systems that the evidence comes from.
         captured: the values captured from the evidence.
+        facts: the facts that the evidence states. A remedy that one of them contradicts is not shown.
     """
     ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
     replacing = [signature for signature in ordered if signature.replaces]
     own = (remedy for signature in replacing or ordered for remedy in signature.remedies)
     of_page = () if replacing else fault.remedies
-    fitting = (remedy.filled(captured) for remedy in (*own, *of_page) if _applies(remedy, systems))
+    fitting = (remedy.filled(captured) for remedy in (*own, *of_page) if _applies(remedy, systems, facts))
     return tuple(_different(fitting))[:MOST]
 
 
-def _applies(remedy: Remedy, systems: Set[str]) -> bool:
-    """True if the remedy can be applied on these systems."""
-    return remedy.fits(systems) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
+def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:
+    """True if the remedy can be applied on these systems, and the facts allow it."""
+    return remedy.fits(systems, facts) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
 
 
 def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:

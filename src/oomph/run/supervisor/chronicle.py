@@ -27,12 +27,13 @@ from oomph.journal.events import (
 )
 from oomph.journal.fact import Fact
 from oomph.journal.journal import Event, Journal, last, read_journal
+from oomph.process import process_identity
 from oomph.protocol.handover import Guarding
 from oomph.run.hang.limits import Hang
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import Action, Ending, Ledger, Restart, is_crash
 from oomph.run.policy.examination import Named
-from oomph.run.policy.ladder import Conditions
+from oomph.run.policy.ladder import Change, Conditions
 from oomph.run.supervisor.attempt import Ended
 from oomph.run.supervisor.script_record import ScriptRecord, prepare
 from oomph.run.supervisor.settings import MachineAtStart
@@ -74,9 +75,14 @@ class Chronicle:
         """What the script has recorded in this attempt; of several workers, the first."""
 
     def begin_attempt(
-        self, command: Sequence[str], python: str, machine: MachineAtStart, guarding: Guarding | None = None
+        self,
+        command: Sequence[str],
+        python: str,
+        machine: MachineAtStart,
+        guarding: Guarding | None = None,
+        changes: Sequence[Change] = (),
     ) -> None:
-        """Open the journal of the next attempt."""
+        """Open the journal of the next attempt, which starts with these changes."""
         self.attempt += 1
         if self._run_dir is not None:
             prepare(self._run_dir, self.attempt)
@@ -86,8 +92,16 @@ class Chronicle:
             if machine.snapshot is not None:
                 self._journal.write(MachineSeen(snapshot=machine.snapshot, repairs=machine.changes))
         self.script = ScriptRecord(self._run_dir, self.attempt)
-        newest = self.script.newest_checkpoint
-        self.write(AttemptStarted(python=python, command=list(command), newest_checkpoint=newest))
+        excluded = [change.value for change in changes if change.name == "exclude-gpu"]
+        self.write(
+            AttemptStarted(
+                python=python,
+                command=list(command),
+                newest_checkpoint=self.script.newest_checkpoint,
+                host=process_identity.host(),
+                gpus=[gpu for gpu in machine.gpus if gpu["uuid"] not in excluded],
+            )
+        )
 
     def write(self, fact: Fact) -> None:
         """Append an event to the supervisor's journal."""

@@ -13,6 +13,7 @@ from oomph.terminal.amounts import as_size
 from oomph.terminal.console import say
 
 if TYPE_CHECKING:
+    from oomph.doctor.snapshot import Snapshot
     from oomph.process.command import Command
     from oomph.run.supervisor.notifying import Target
 
@@ -25,6 +26,8 @@ class MachineAtStart:
     """An `oomph.doctor.snapshot.Snapshot` as a document, or None if no snapshot could be taken."""
     changes: Mapping[str, str | None] = field(default_factory=dict)
     """Maps each environment variable of the script to its new value, or to None to unset it."""
+    gpus: tuple[Mapping[str, Any], ...] = ()
+    """The GPUs that the script may use, in CUDA's order, as the event `attempt-started` has them."""
     remarks: tuple[str, ...] = ()
     """The remarks to print at the start."""
 
@@ -47,7 +50,17 @@ def look(command: Command, python: str) -> MachineAtStart:
     return MachineAtStart(
         snapshot=snapshot.as_document(),
         changes={repair.variable: repair.value for repair in mended},
+        gpus=gpus_of(snapshot),
         remarks=tuple(_said(repair.variable, repair.value, repair.why) for repair in mended),
+    )
+
+
+def gpus_of(snapshot: Snapshot) -> tuple[Mapping[str, Any], ...]:
+    """Return the GPUs in a snapshot that a script may use, in CUDA's order, without those that have no UUID."""
+    return tuple(
+        {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name or "", "bus": gpu.pci or ""}
+        for gpu in (() if snapshot.gpus_hidden else snapshot.visible)
+        if gpu.uuid
     )
 
 

@@ -98,7 +98,9 @@ class Supervisor:
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
         """Run one attempt, and act on how it ended."""
         settings = self._settings
-        self._chronicle.begin_attempt(self._command.words, self._python, settings.machine_at_start, settings.guarding)
+        self._chronicle.begin_attempt(
+            self._command.words, self._python, settings.machine_at_start, settings.guarding, self._ledger.changes
+        )
         if self._chronicle.is_silent:
             self._voice.say("the run's journal cannot be written: nothing is recorded from here on")
         note(self._run, self._voice, attempts=self._chronicle.attempt, status=RUNNING)

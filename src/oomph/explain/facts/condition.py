@@ -1,0 +1,63 @@
+"""Conditions on facts, as the pages write them: "keras >= 3", "phase load", "tried modprobe". Pure.
+
+A condition is met if the log states it. What the log does not say neither meets a condition nor contradicts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import NamedTuple, get_args
+
+from oomph.explain.facts.fact import (
+    FailedStep,
+    FileFormat,
+    Library,
+    LogFacts,
+    NodeKind,
+    PackageManager,
+    ProgramPhase,
+)
+from oomph.explain.facts.version_range import Version, VersionRange, version
+
+_VERSION = re.compile(r"(?P<library>[a-z][a-z_-]{1,30}) (?P<sign><|>=) (?P<version>\d+(?:\.\d+){0,3})")
+_SIGNS: Mapping[str, Callable[[VersionRange, Version], bool]] = {
+    ">=": VersionRange.is_from,
+    "<": VersionRange.is_before,
+}
+_VALUES: Mapping[str, tuple[object, Callable[[LogFacts], list[str]]]] = {
+    "phase": (ProgramPhase, lambda facts: [facts.phase.phase] if facts.phase else []),
+    "node": (NodeKind, lambda facts: [facts.node.kind] if facts.node and facts.node.kind else []),
+    "file": (FileFormat, lambda facts: [each.format for each in facts.file_heads]),
+    "manager": (PackageManager, lambda facts: [each.manager for each in facts.installed_by]),
+    "tried": (FailedStep, lambda facts: [each.step for each in facts.failed]),
+}
+_GPU, _CHANNELS = "gpu at work", "channels differ"
+_FLAGS: Mapping[str, Callable[[LogFacts], bool]] = {
+    _GPU: lambda facts: bool(facts.gpus),
+    _CHANNELS: lambda facts: any(pair.differs_in_channels_only for pair in facts.shapes),
+}
+
+
+class Condition(NamedTuple):
+    """Something that a log may state."""
+
+    text: str
+    is_met: Callable[[LogFacts], bool]
+
+
+@cache
+def condition(text: str) -> Condition:
+    """Read a condition. Raises ValueError if it is none."""
+    if (found := _VERSION.fullmatch(text)) is not None and found["library"] in get_args(Library):
+        sign, bound = _SIGNS[found["sign"]], version(found["version"])
+        library: Library = found["library"]  # type: ignore[assignment]
+        return Condition(text, lambda facts: sign(facts.version_of(library), bound))
+    if text in _FLAGS:
+        return Condition(text, _FLAGS[text])
+    kind, _, value = text.partition(" ")
+    if kind in _VALUES and value in get_args(_VALUES[kind][0]):
+        stated = _VALUES[kind][1]
+        return Condition(text, lambda facts: value in stated(facts))
+    raise ValueError(f"unknown condition: {text!r}")

@@ -1,0 +1,163 @@
+"""The kinds of fact that a log can state, as frozen values, each with the line that states it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from oomph.explain.facts.version_range import Version, VersionRange
+
+Library = Literal[
+    "tensorflow", "keras", "tf_keras", "python", "numpy", "protobuf", "cuda", "cudnn", "driver", "tensorflow-metal"
+]
+PackageManager = Literal["conda", "pip", "poetry", "uv"]
+ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
+NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
+FileFormat = Literal["webp", "png", "jpeg", "gif", "bmp", "html", "gzip", "zip", "hdf5", "git-lfs pointer", "empty"]
+FailedStep = Literal[
+    "modprobe", "reinstalled", "driver reinstalled", "smaller batch", "memory growth", "pip install", "conda install"
+]
+
+
+@dataclass(frozen=True)
+class LibraryVersion:
+    """The versions of a library that the log allows."""
+
+    library: Library
+    versions: VersionRange
+    line: int | None
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that TensorFlow created a device for."""
+
+    name: str
+    compute_capability: Version
+    line: int | None
+
+
+@dataclass(frozen=True)
+class InstalledBy:
+    """A package manager that the environment was made with."""
+
+    manager: PackageManager
+    line: int | None
+
+
+@dataclass(frozen=True)
+class CodePlace:
+    """A frame of the last traceback."""
+
+    file: str
+    code_line: int | None
+    function: str
+    line: int | None
+
+    def __str__(self) -> str:
+        return self.file + (f":{self.code_line}" if self.code_line else "")
+
+
+@dataclass(frozen=True)
+class InPhase:
+    """What the program was doing when the last error was raised."""
+
+    phase: ProgramPhase
+    line: int | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """The graph node in which the last error was raised."""
+
+    name: str
+    kind: NodeKind | None
+    line: int | None
+
+
+@dataclass(frozen=True)
+class ShapePair:
+    """Two shapes that do not go together."""
+
+    first: tuple[int | None, ...]
+    second: tuple[int | None, ...]
+    line: int | None
+
+    @property
+    def differing(self) -> tuple[int, ...]:
+        """The axes in which the shapes differ, counted from the first; empty if they have different ranks."""
+        if len(self.first) != len(self.second):
+            return ()
+        pairs = enumerate(zip(self.first, self.second, strict=True))
+        return tuple(axis for axis, (one, other) in pairs if None not in (one, other) and one != other)
+
+    @property
+    def differs_in_channels_only(self) -> bool:
+        """True if two images differ in nothing but a number of channels: 1, 3 or 4."""
+        last = len(self.first) - 1
+        return last >= 2 and self.differing == (last,) and {self.first[-1], self.second[-1]} <= {1, 3, 4}
+
+
+@dataclass(frozen=True)
+class FileHead:
+    """The format of a file, by its first bytes."""
+
+    format: FileFormat
+    line: int | None
+
+
+@dataclass(frozen=True)
+class FailedAlready:
+    """A step that was tried according to the log, and did not help."""
+
+    step: FailedStep
+    line: int | None
+
+
+LogFact = LibraryVersion | Gpu | InstalledBy | InPhase | Node | ShapePair | FileHead | FailedAlready
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """All facts of a log."""
+
+    versions: Sequence[LibraryVersion] = ()
+    gpus: Sequence[Gpu] = ()
+    installed_by: Sequence[InstalledBy] = ()
+    phase: InPhase | None = None
+    own_place: CodePlace | None = None
+    """The innermost frame in the user's own code."""
+    library_place: CodePlace | None = None
+    """The innermost frame in an installed package."""
+    node: Node | None = None
+    shapes: Sequence[ShapePair] = ()
+    file_heads: Sequence[FileHead] = ()
+    failed: Sequence[FailedAlready] = ()
+
+    def version_of(self, library: Library) -> VersionRange:
+        """Return the versions of a library that the log allows: all of them, if it says nothing."""
+        return next((each.versions for each in self.versions if each.library == library), VersionRange())
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the facts as JSON values, without those that the log does not state."""
+        return {each.name: _document(value) for each in fields(self) if (value := getattr(self, each.name))}
+
+
+def _document(value: Any) -> Any:
+    if isinstance(value, VersionRange):
+        return {"since": _written(value.since), "until": _written(value.until)}
+    if isinstance(value, tuple | list) and not all(isinstance(each, int | None) for each in value):
+        return [_document(each) for each in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return dict(_entries(value))
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _entries(fact: Any) -> Iterator[tuple[str, Any]]:
+    for each in fields(fact):
+        yield each.name, _document(getattr(fact, each.name))
+
+
+def _written(version: Version | None) -> str | None:
+    return None if version is None else ".".join(map(str, version))

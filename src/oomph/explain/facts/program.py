@@ -1,0 +1,127 @@
+"""Reads what the program was doing when it failed: the phase, the innermost frames, the graph node. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from oomph.explain.evidence.tracebacks import begins_traceback, frame_on, is_in_library
+from oomph.explain.facts.fact import CodePlace, InPhase, Node, NodeKind, ProgramPhase
+from oomph.files.patterns import lazy_pattern
+
+# Functions of Keras and TensorFlow, and the phase that calling them begins. A later frame is nearer to the error.
+_PHASES: dict[str, ProgramPhase] = {
+    "fit": "fit",
+    "fit_generator": "fit",
+    "train_on_batch": "fit",
+    "evaluate": "validation",
+    "test_on_batch": "validation",
+    "predict": "predict",
+    "predict_on_batch": "predict",
+    "compile": "compile",
+    "save": "save",
+    "save_model": "save",
+    "save_weights": "save",
+    "load_model": "load",
+    "load_weights": "load",
+    "model_from_json": "load",
+    "deserialize_keras_object": "load",
+    "from_config": "load",
+    "from_tensor_slices": "data",
+    "from_generator": "data",
+    "flow_from_directory": "data",
+    "flow_from_dataframe": "data",
+    "image_dataset_from_directory": "data",
+    "batch": "data",
+    "map": "data",
+    "build": "build",
+    "compute_output_shape": "build",
+    "compute_output_spec": "build",
+    "add": "build",
+}
+_WITHIN: dict[ProgramPhase, frozenset[ProgramPhase]] = {
+    "fit": frozenset({"validation", "save"}),
+    "validation": frozenset(),
+    "predict": frozenset(),
+    "load": frozenset(),
+    "save": frozenset(),
+}
+"""The phases that may begin within another one. Layers are also built in the first step of a fit."""
+# The call in a source line of the user's own: Keras hides its frames between it and the error.
+_CALL = lazy_pattern(r"\.(?P<method>[a-z_]{3,40})\(|\b(?P<function>load_model|save_model|model_from_json)\(")
+_OF_KERAS = lazy_pattern(r"[/\\](?:keras|tf_keras|tensorflow|tensorflow_core)[/\\]")
+
+
+class _KindOfNode(NamedTuple):
+    kind: NodeKind
+    pattern: re.Pattern[str]
+
+
+_KINDS_OF_NODES = (
+    _KindOfNode("iterator", lazy_pattern(r"IteratorGetNext|IteratorV2|OneShotIterator")),
+    _KindOfNode(
+        "gradient", lazy_pattern(r"(?i)gradient_?tape/|(?:^|/)gradients?/|_grad/|BackpropFilter|BackpropInput")
+    ),
+    _KindOfNode(
+        "weight slot",
+        lazy_pattern(r"(?i)(?:^|/)(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|ftrl|lion)(?:_\d+)?/"),
+    ),
+    _KindOfNode("embedding", lazy_pattern(r"(?i)embedding_lookup|/embedding(?:_\d+)?/|^embedding")),
+    _KindOfNode("loss", lazy_pattern(r"(?i)crossentropy|(?:^|/)(?:compile_)?loss(?:es)?/|SoftmaxCrossEntropy")),
+    _KindOfNode("metric", lazy_pattern(r"(?i)(?:^|/)(?:compile_)?metrics?/|confusion_matrix")),
+    _KindOfNode("normalisation", lazy_pattern(r"(?i)batch_?norm|FusedBatchNorm|layer_?norm")),
+)
+_NODE = lazy_pattern(
+    r"\{\{node (?P<name>[^}\n]{1,200})\}\}|[Dd]etected at node '?(?P<at>[^\s']{1,200})'? defined at|"
+    r"\[\[(?P<plain>[\w/.-]{1,200}) \(defined at"
+)
+
+
+class Program:
+    """Reads the lines of a log in order, and follows its last traceback."""
+
+    def __init__(self) -> None:
+        self.phase: InPhase | None = None
+        self.own_place: CodePlace | None = None
+        self.library_place: CodePlace | None = None
+        self.node: Node | None = None
+        self._is_own_frame = False
+
+    def see(self, text: str, line: int | None) -> None:
+        """Process the next line."""
+        if begins_traceback(text):
+            self.phase = self.own_place = self.library_place = None
+        if "node" in text or "defined at" in text:
+            self._see_node(text, line)
+        frame = frame_on(text)
+        if frame is None:
+            if self._is_own_frame and (call := _CALL.search(text)) is not None:
+                self._begin_phase(call["method"] or call["function"], line)
+            self._is_own_frame = False
+            return
+        file, code_line, function = frame
+        place = CodePlace(file, code_line, function, line)
+        self._is_own_frame = not is_in_library(file)
+        if self._is_own_frame:
+            self.own_place = place
+        else:
+            self.library_place = place
+        if _OF_KERAS.search(text):
+            self._begin_phase(function, line)
+
+    def _begin_phase(self, function: str, line: int | None) -> None:
+        phase = _PHASES.get(function)
+        if phase is None:
+            return
+        if self.phase is None or phase in _WITHIN.get(self.phase.phase, frozenset({phase})):
+            self.phase = InPhase(phase, line)
+
+    def _see_node(self, text: str, line: int | None) -> None:
+        found = _NODE.search(text)
+        if found is not None:
+            name = found["name"] or found["at"] or found["plain"]
+            self.node = Node(name, _kind_of(name), line)
+
+
+def _kind_of(node: str) -> NodeKind | None:
+    return next((each.kind for each in _KINDS_OF_NODES if each.pattern.search(node)), None)

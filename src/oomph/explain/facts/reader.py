@@ -1,0 +1,51 @@
+"""Collects the facts of a log in one pass over its lines, in constant memory. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.facts import machine, versions
+from oomph.explain.facts.fact import FileHead, LogFacts, ShapePair
+from oomph.explain.facts.machine import Machine
+from oomph.explain.facts.program import Program
+from oomph.explain.facts.values import file_head_in, shapes_in
+from oomph.explain.facts.versions import Versions
+
+WORDS = versions.WORDS | machine.WORDS
+_MOST = 8
+"""The maximum number of pairs of shapes, and of file heads, to keep: the last ones are nearest to the error."""
+
+
+class FactReader:
+    """Reads pieces of evidence in order."""
+
+    def __init__(self) -> None:
+        self._versions, self._machine, self._program = Versions(), Machine(), Program()
+        self._shapes, self._heads = deque[ShapePair](maxlen=_MOST), deque[FileHead](maxlen=_MOST)
+
+    def see(self, evidence: Evidence) -> None:
+        """Process the next log line, or the message of an exception."""
+        for text in evidence.text.split("\n"):
+            self._versions.see(text, evidence.line)
+            self._machine.see(text, evidence.line)
+            self._program.see(text, evidence.line)
+            self._shapes.extend(shapes_in(text, evidence.line))
+            if (head := file_head_in(text, evidence.line)) is not None:
+                self._heads.append(head)
+
+    def facts(self) -> LogFacts:
+        """Return all facts of the lines read so far."""
+        program = self._program
+        return LogFacts(
+            versions=self._versions.found,
+            gpus=self._versions.gpus,
+            installed_by=self._machine.managers,
+            phase=program.phase,
+            own_place=program.own_place,
+            library_place=program.library_place,
+            node=program.node,
+            shapes=tuple(self._shapes),
+            file_heads=tuple(self._heads),
+            failed=self._machine.failed,
+        )
