@@ -145,6 +145,17 @@ def test_stopped_worker_is_the_cause_of_the_error_in_its_peer(work, alive):
     assert not any(map(alive, _pids(work)))
 
 
+def test_stopped_worker_is_not_woken_to_be_ended(work):
+    result = _run(
+        work,
+        "together()\nif attempt > 1: sys.exit()\n"
+        "if rank == 1:\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "    note('woken')\n    time.sleep(50)\ntime.sleep(0.2)\nsys.exit(1)",
+    )
+    assert result.returncode == 0, result.stderr
+    assert not (work.folder / "woken").exists()
+
+
 def test_port_that_is_taken_is_replaced_by_another(work):
     result = _run(
         work,

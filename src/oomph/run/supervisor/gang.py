@@ -139,7 +139,10 @@ class Gang:
         return ended.returncode != -signal.SIGKILL or now >= self._ended_at + _TERMINATE_SECONDS
 
     def _end_the_rest(self, running: Sequence[Worker]) -> None:
-        """End the workers that are left after the first failure, since none can go on without the others."""
+        """End the workers that are left after the first failure, since none can go on without the others.
+
+        A stopped one is killed at once: SIGTERM would first have to wake it, and training would go on for a moment.
+        """
         now = time.monotonic()
         alone, is_due = len(self.workers) == 1, self._failed_at is not None and now >= self._failed_at + _GRACE_SECONDS
         if alone or not is_due or self._ended_at is not None:
@@ -147,7 +150,10 @@ class Gang:
         self._ended_at = now
         self._frozen = frozenset(worker.rank for worker in running if is_stopped(worker.attempt.pid))
         for worker in running:
-            worker.attempt.end_within(_TERMINATE_SECONDS)
+            if worker.rank in self._frozen:
+                worker.attempt.kill_within(0.0)
+            else:
+                worker.attempt.end_within(_TERMINATE_SECONDS)
 
     def _standing(self, worker: Worker, found: Hang, is_found: bool) -> Standing:
         """Describe where a worker stands; `found` is the hang of the one that was silent for too long."""
