@@ -20,7 +20,7 @@ _GRACE_SECONDS = 0.2
 
 A driver can take a while to release the memory of a dead process, whose peers notice the closed connection at once.
 """
-_TERMINATE_SECONDS = 0.4
+_TERMINATE_SECONDS = 0.3
 """The time from SIGTERM to SIGKILL for the workers that are left. With the grace, all are gone within a second."""
 
 
