@@ -212,6 +212,7 @@ def test_every_rehearsal_run_uses_the_same_entropy_as_the_undisturbed_run(tmp_pa
             "options": [],
             "entropy": "ab12ab12ab12ab12ab12ab12ab12ab12",
             "digest": "",
+            "workers": 1,
         }
         (path / "run.json").write_text(json.dumps(record))
         return Rehearsed(0, 1.0, {"steps": 40}, [Event.named("rehearsal-ended", {"state": "a", "loss": 0.5})])

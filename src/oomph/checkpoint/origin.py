@@ -18,6 +18,7 @@ import stat
 import time
 from pathlib import Path
 
+from oomph.files.oomph_folder import WORKERS
 from oomph.files.opening import FILE_MODE, open_own
 
 KEY = ".oomph-key"
@@ -47,6 +48,8 @@ def key_of(run_dir: Path, entropy: str) -> bytes | None:
 def _key_beside(run_dir: Path) -> bytes | None:
     """Return the key next to a run directory. A key that others may know is not used, and is replaced next time."""
     parent = Path(os.path.realpath(run_dir)).parent
+    if parent.name == WORKERS:
+        parent = parent.parent.parent  # that of a worker: what is inside a run directory may come with it
     try:
         with os.fdopen(open_own(parent, key_name(), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             key = secrets.token_bytes(_KEY_BYTES)

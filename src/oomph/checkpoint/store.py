@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from pathlib import Path
@@ -45,6 +45,7 @@ _READ_TRIES = 3
 _READ_PAUSE_SECONDS = 0.2
 _MOST_NUMBER = 10**9
 _STEP = re.compile(r"step-(\d{6,})-fit(\d+)-epoch(\d+)-step(\d+)")
+_END = re.compile(r"finished-fit(\d+)")
 
 
 @dataclass(frozen=True)
@@ -401,6 +402,29 @@ def steps_saved_after(root: Path, number: int) -> int:
     """Return the run's step count in the latest readable checkpoint numbered above `number`, or 0 if there is none."""
     later = [each for each in CheckpointStore(root).records() if number < _number(each.path.name) <= _MOST_NUMBER]
     return later[0].position.steps if later else 0
+
+
+State = tuple[str, ...]
+"""The fit, the epoch and the step of a checkpoint within a fit, or the fit alone of an end state."""
+
+
+def state_of(name: str) -> State | None:
+    """Return the state that a checkpoint's name promises, or None for any other name."""
+    found = _STEP.fullmatch(name)
+    if found is not None:
+        return found.groups()[1:]
+    end = _END.fullmatch(name)
+    return None if end is None else end.groups()
+
+
+def is_end(state: State) -> bool:
+    """True for the end state of a fit."""
+    return len(state) == 1
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Sort the names of checkpoints, the oldest within a fit first."""
+    return sorted(names, key=lambda name: (_number(name), name))
 
 
 def _number(name: str) -> int:

@@ -60,6 +60,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--runs-dir", metavar="DIR", help="keep .oomph in DIR (default: the working directory)")
     add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
     add("--out", metavar="FILE", help="save a notebook with its outputs to FILE (default: NAME.oomph.ipynb beside it)")
+    add(
+        "--workers",
+        metavar="N",
+        type=number_of_workers,
+        default=1,
+        help="run the script N times at once, as the workers of one training on this machine, each with its share of"
+        " the GPUs; if one fails, all resume",
+    )
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
 
 
@@ -198,6 +206,7 @@ def run(args: argparse.Namespace) -> int:
             allowed=_allowed(args),
             typed=tuple(_without_address(args.typed, args.notify)),
             notify=args.notify,
+            workers=args.workers,
         )
     )
     if args.profile is not None:
@@ -326,6 +335,15 @@ def positive(text: str) -> int:
     """Parse a whole number above 0, for argparse."""
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
+    return int(text)
+
+
+def number_of_workers(text: str) -> int:
+    """Parse the number of workers, for argparse. Raises UsageError."""
+    from oomph.run.directory.run_directory import MOST_WORKERS
+
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or not 1 <= int(text) <= MOST_WORKERS:
+        raise UsageError(f"--workers expects a whole number from 1 to {MOST_WORKERS}, not {text}")
     return int(text)
 
 

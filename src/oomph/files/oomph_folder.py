@@ -11,6 +11,8 @@ from oomph.files.opening import FILE_MODE, FOLDER_MODE
 
 OOMPH, RUNS, NOTEBOOKS, MONITOR = ".oomph", "runs", "notebooks", "monitor"
 """The name of the folder, and those of the folders in it: of run directories, and of what `oomph.Monitor` measures."""
+WORKERS = "workers"
+"""The name of the folder in a run directory that holds the run directories of all workers but the first."""
 WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 """The mode bits that let other users write."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

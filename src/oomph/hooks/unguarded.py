@@ -135,14 +135,18 @@ def _watch_errors(seen: _Seen) -> None:
 def _watch_loops(seen: _Seen) -> None:
     optimizer, function = KERAS.optimizer.value(), TENSORFLOW.function.value()
     apply, call = optimizer.apply, function.__call__
-    running = threading.local()
+    running, calls = threading.local(), list[Any]()
     appliers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
     """Maps each function that applies gradients to a reference to its optimizer."""
+
+    def traced() -> Any:
+        """Return the function that is being traced. A strategy traces each replica in a thread of its own."""
+        return getattr(running, "function", None) or (calls[-1] if calls else None)
 
     @functools.wraps(apply)
     def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not being_handled():
-            outermost = getattr(running, "function", None)
+            outermost = traced()
             if tf.executing_eagerly():
                 seen.step_of_a_loop(self, applied=False)
                 applied = apply(self, *args, **kwargs)
@@ -157,6 +161,7 @@ def _watch_loops(seen: _Seen) -> None:
         if getattr(running, "function", None) is not None:
             return call(self, *args, **kwargs)
         running.function = self
+        calls.append(self)
         if not being_handled():
             loops.note_called(self)
         try:
@@ -166,6 +171,7 @@ def _watch_loops(seen: _Seen) -> None:
             raise
         finally:
             running.function = None
+            calls.remove(self)
         if self in appliers and not being_handled():
             seen.step_of_a_loop(appliers[self](), applied=True)
             loops.note_committed()

@@ -90,9 +90,19 @@ class Decided(Fact, event="decided"):
     ledger: Mapping[str, Any] | None = None  #: input: earlier restarts
 
 
-class Hung(Fact, event="hang"):
-    """The script made no progress for longer than its phase allows."""
+class WorkerFailed(Fact, event="worker-failed"):
+    """One of several workers failed on its own. The `cause` is the failure from which the others follow."""
 
+    worker: int = 0  #: its rank
+    returncode: int = 0  #: as in `subprocess`: −n for signal n
+    fault: str = ""  #: the name of the fault
+    cause: bool = False  #: the others follow from it
+
+
+class Hung(Fact, event="hang"):
+    """The script made no progress for longer than its phase allows. The worker is None if there is only one."""
+
+    worker: int | None = None  #: its rank, if there are several
     phase: str = ""  #: the phase in which it was silent
     fit: int | None = None  #: its number, if it was in one
     seconds: float | None = None  #: how long it made no progress

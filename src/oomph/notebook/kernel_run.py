@@ -52,7 +52,7 @@ class KernelRun:
 
     def end(self) -> None:
         """Record that the kernel ends here, and remove what no other kernel needs. Raises OSError on a full disk."""
-        progress = self.chronicle.progress()
+        progress = self.chronicle.script.progress()
         steps, saved = (0, 0) if progress is None else (progress.steps, progress.saved)
         self.chronicle.write(
             AttemptEnded(returncode=0, seconds=round(time.monotonic() - self.began, 3), steps=steps, saved=saved)

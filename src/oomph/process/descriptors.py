@@ -7,8 +7,9 @@ import resource
 import select
 from collections.abc import Iterable
 
-LEAST = 32
-"""The minimum number of descriptors for supervision: the supervisor opens 15 files, and passes six to the script."""
+LEAST, EACH = 32, 10
+"""The minimum number of descriptors for supervision: the supervisor opens 15 files, and passes six to the script. Each
+further worker needs ten more."""
 _MOST_WITHOUT_PROC = 4096
 
 
@@ -25,9 +26,9 @@ def fill_standard() -> None:
             os.set_inheritable(null, True)
 
 
-def are_too_few() -> bool:
-    """True if the limit on open files (`ulimit -n`) is too low to supervise a script."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < LEAST
+def are_too_few(workers: int = 1) -> bool:
+    """True if the limit on open files (`ulimit -n`) is too low to supervise a script, or several workers."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] < LEAST + EACH * (workers - 1)
 
 
 def readable(fds: Iterable[int], seconds: float) -> list[int]:

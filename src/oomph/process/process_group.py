@@ -63,6 +63,11 @@ def is_alive(pid: int) -> bool:
     return _living_thread(pid) is not None
 
 
+def is_stopped(pid: int) -> bool:
+    """True if the process is stopped, by SIGSTOP or a debugger."""
+    return _status(Path(f"/proc/{pid}")).get("State", "?")[:1] in ("T", "t")
+
+
 def why_it_stays(pid: int) -> str:
     """Explain why a killed process hasn't exited, as far as /proc shows the reason."""
     thread = _living_thread(pid) or Path(f"/proc/{pid}")

@@ -28,6 +28,7 @@ def spawn(
     inherited: Sequence[int],
     restore_signals: Callable[[], None],
     stdout_fd: int | None = None,
+    stdin: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own process group. Raises UsageError if it cannot be started.
 
@@ -38,6 +39,7 @@ def spawn(
         inherited: the descriptors that it inherits.
         restore_signals: called between fork and exec.
         stdout_fd: the descriptor to which its stdout goes, or None for oomph's own stdout.
+        stdin: where its stdin comes from, as in `subprocess`, or None for oomph's own stdin.
     """
     parent = os.getpid()
 
@@ -52,10 +54,19 @@ def spawn(
         # close_fds=False: the script receives the descriptors that the shell passed, as in `oomph run a.py <(zcat x)`.
         # Our own are not inheritable.
         return subprocess.Popen(
-            argv, env=dict(environ), stdout=stdout_fd, stderr=stderr_fd, preexec_fn=prepare, close_fds=False
+            argv,
+            env=dict(environ),
+            stdin=stdin,
+            stdout=stdout_fd,
+            stderr=stderr_fd,
+            preexec_fn=prepare,
+            close_fds=False,
         )
     except OSError as error:
         raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error
+    finally:
+        for fd in inherited:
+            os.set_inheritable(fd, False)  # another worker has its own
 
 
 def die_with(parent: int) -> None:

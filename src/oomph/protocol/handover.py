@@ -111,6 +111,8 @@ class Handover(NamedTuple):
     """The device and inode of the run directory. A different folder with the same name is not used."""
     attempt: int = 1
     """The number of the attempt: 1 for the script's first process. `--resume` continues the count."""
+    rank: int = 0
+    """The number of the worker, counted from 0, or 0 for the only process."""
     guarding: Guarding = Guarding()
     lock_fd: int | None = None
     """The inherited descriptor that keeps the run directory locked as long as the script is alive."""

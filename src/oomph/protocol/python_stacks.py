@@ -79,7 +79,8 @@ _SPIED_THREAD = r'Thread (0x)?[0-9A-Fa-f]+ \([\w+]+\)(?:: "(?P<name>.*)")?$'
 _SPIED_FRAME = r" {4}(?P<function>\S+) \((?P<file>.+?)(?::(?P<line>\d+))?\)$"
 _SPIED_MAIN = "MainThread"
 _LIBRARY = r"/site-packages/|/dist-packages/|/lib(64)?/python3|^<frozen "
-_MACHINERY = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
+_TENSORFLOW = f"{os.sep}tensorflow{os.sep}python{os.sep}"
+_MACHINERY = (_TENSORFLOW, f"{os.sep}keras{os.sep}src{os.sep}")
 _SERVES = "server_lib.py"
 """The file that contains tf.distribute.Server, whose join waits forever by design."""
 _TAKES_INPUT = "iterator_ops.py"
@@ -186,6 +187,11 @@ def stands_in_machinery(threads: Sequence[Thread]) -> bool:
     frames = threads[-1].frames if threads else ()
     inside = any(part in frame.file for frame in frames for part in _MACHINERY)
     return inside and not any(frame.file.endswith(_SERVES) for frame in frames)
+
+
+def waits_in_tensorflow(threads: Sequence[Thread]) -> bool:
+    """True if the main thread's innermost call is one of TensorFlow's."""
+    return bool(threads) and _TENSORFLOW in threads[-1].frames[0].file
 
 
 def stands_in(threads: Sequence[Thread], ranges: Iterable[tuple[str, int, int]]) -> bool:

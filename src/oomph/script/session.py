@@ -70,7 +70,7 @@ class Session:
         if pid == self.pid:
             return self
         role = f"worker{pid}"
-        journal = Journal(self.run_dir, self.handover.attempt, role)
+        journal = Journal(self.run_dir, self.handover.attempt, role, self.handover.rank)
         return replace(self, owner=False, role=role, pid=pid, board=None, journal=journal, pulse=Pulse())
 
 
@@ -145,7 +145,7 @@ def join(
     role = "script" if owner else f"worker{pid}"
     session = _joined = Session(
         handover=handover,
-        journal=Journal(run_dir, handover.attempt, role),
+        journal=Journal(run_dir, handover.attempt, role, handover.rank),
         owner=owner,
         role=role,
         pid=pid,

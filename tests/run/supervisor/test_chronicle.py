@@ -66,7 +66,7 @@ def begun(folder, attempts: int) -> Chronicle:
 
 
 def saved(chronicle: Chronicle) -> int:
-    progress = chronicle.progress()
+    progress = chronicle.script.progress()
     assert progress is not None
     return progress.saved
 

@@ -13,6 +13,7 @@ from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.memory import limit_in_words
 from oomph.explain.reading.file import Unreadable, read_dump
 from oomph.explain.reading.log import Words, read_log
+from oomph.files.oomph_folder import WORKERS
 from oomph.files.opening import open_regular
 from oomph.journal.events import (
     AttemptEnded,
@@ -26,6 +27,7 @@ from oomph.journal.events import (
     Recovered,
     RestartRequested,
     UncaughtException,
+    WorkerFailed,
 )
 from oomph.journal.fact import Fact
 from oomph.journal.gaps import gap_in
@@ -54,9 +56,12 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     for number, attempt in enumerate(sorted(by_attempt.keys() | logs.keys())):
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
-        if attempt in logs:
-            yield from _of(attempt, _stderr(logs[attempt], attempt, words))
-        yield from _of(attempt, _events(by_attempt[attempt], attempt))
+        worker = _first_to_fail(by_attempt[attempt])
+        log = _log_of_worker(directory, worker, attempt) if worker else logs.get(attempt)
+        if log is not None:
+            printed = f"worker {worker}" if worker else "stderr"
+            yield from _of(attempt, _printed(log, f"attempt {attempt}, {printed}", words))
+        yield from _of(attempt, _events(_of_worker(directory, worker, attempt, by_attempt[attempt]), attempt))
 
 
 def _of(attempt: int, facts: Iterable[Evidence]) -> Iterator[Evidence]:
@@ -65,6 +70,24 @@ def _of(attempt: int, facts: Iterable[Evidence]) -> Iterator[Evidence]:
 
 def _is_log(path: Path) -> bool:
     return _ATTEMPT.fullmatch(path.stem) is not None and path.is_file()
+
+
+def _first_to_fail(attempt: list[Event]) -> int:
+    """Return the rank of the worker whose failure is the cause of the others', or 0 for the first or the only one."""
+    return next((max(0, failed.worker) for failed in facts(attempt, WorkerFailed) if failed.cause), 0)
+
+
+def _log_of_worker(directory: Path, worker: int, attempt: int) -> Path | None:
+    path = directory / WORKERS / str(worker) / "output" / f"{attempt}.log"
+    return path if path.is_file() else None
+
+
+def _of_worker(directory: Path, worker: int, attempt: int, events: list[Event]) -> list[Event]:
+    """Return the events of an attempt as one of its workers saw it: its own, and those of the supervisor."""
+    if not worker:
+        return events
+    own = read_journal(directory / WORKERS / str(worker), attempt)
+    return [*own, *(event for event in events if event.role == "supervisor")]
 
 
 def why_nothing_is_known(directory: Path) -> str:
@@ -76,10 +99,10 @@ def why_nothing_is_known(directory: Path) -> str:
     return f"{why}, so what happened in that run is unknown"
 
 
-def _stderr(path: Path, attempt: int, words: Words | None) -> Iterator[Evidence]:
+def _printed(path: Path, origin: str, words: Words | None) -> Iterator[Evidence]:
     with open_regular(path) as stream:
         stream.seek(max(stream.seek(0, os.SEEK_END) - _MOST_OF_A_LOG, 0))
-        yield from read_log(stream, f"attempt {attempt}, stderr", words)
+        yield from read_log(stream, origin, words)
 
 
 def _memory_maps(directory: Path) -> Iterator[Evidence]:

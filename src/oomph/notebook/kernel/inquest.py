@@ -91,7 +91,7 @@ class Inquest:
 
     def loops(self) -> Sequence[tuple[str, int, int]]:
         """Return the training loops that the kernel has reported."""
-        return self._chronicle.loops()
+        return self._chronicle.script.loops()
 
     def events(self) -> Sequence[Event]:
         """Return the events of the run so far."""
@@ -111,7 +111,7 @@ class Inquest:
             stopped: True if the kernel was asked to end.
         """
         record = read_record_of(self._root, pid)
-        now, progress = oom_kills(), self._chronicle.progress()
+        now, progress = oom_kills(), self._chronicle.script.progress()
         kills = None if now is None or self._kills is None else now - self._kills
         logged = that_concern(self._log.read(), (pid,), ())
         self._log.close()
@@ -120,7 +120,7 @@ class Inquest:
             kills,
             ended.stderr,
             stopped,
-            self._chronicle.of_the_script(),
+            self._chronicle.script.events(),
             progress,
             asked=ended.asked,
             hung=ended.hang is not None,

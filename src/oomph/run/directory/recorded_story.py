@@ -31,10 +31,11 @@ from oomph.run.directory.run_directory import (
     why_no_record,
 )
 from oomph.run.directory.search import is_own_place
+from oomph.run.directory.workers import folders_of
 from oomph.run.report.labels import ORDER, UNKNOWN
 from oomph.run.report.next_command import options_without_a_run
 from oomph.run.report.story import Story, story_of
-from oomph.run.report.summary import Summary, summarise
+from oomph.run.report.summary import Summary, of_workers, summarise
 
 _SUCCEEDED = (FINISHED, KEPT)
 _OVER = tuple(status for status in STATUSES if status != RUNNING)
@@ -58,12 +59,26 @@ def recorded_run(path: Path) -> RecordedRun:
     gap = _gap_in(path, record)
     attempts, status = (0, "") if record is None else (record.attempts, record.status)
     if gap is None or not gap.hides_events:
-        summary = summarise(events, _exit_code(events, attempts))
+        summary = summary_of_run(path, events, _exit_code(events, attempts))
     else:
         summary = _summary_of_a_part(path, events, attempts, status)
     typed, words = ((), ()) if record is None else (record.options, record.command)
     story = story_of(events, summary, typed, words, status, gap)
     return RecordedRun(record, events, summary, story, _in_words(path, record, gap))
+
+
+def summary_of_run(run: Path, events: Sequence[Event], exit_code: int | None) -> Summary:
+    """Summarise the events of a run. If it has several workers, these are the first one's, and all are examined."""
+    folders = folders_of(run)
+    if len(folders) == 1:
+        return summarise(events, exit_code)
+    common = [event for event in events if event.role == "supervisor"]
+    others = (sorted([*common, *read_journal(folder)], key=_moment) for folder in folders[1:])
+    return of_workers([summarise(each, exit_code) for each in (events, *others)])
+
+
+def _moment(event: Event) -> tuple[int, float]:
+    return event.attempt, event.time
 
 
 def what_was_lost(path: Path) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ _MOST_OF_RECORD = 4 << 20
 """The most bytes to read from a run.json: more than the longest command line. Parsing may need thirty times as much."""
 _MOST_ATTEMPTS = 10**6
 """The highest plausible attempt number, far above the number of attempts that a run may start."""
+MOST_WORKERS = 1024
+"""The most workers of a run: far more than one machine has GPUs."""
 
 
 class RunRecord(NamedTuple):
@@ -66,6 +68,8 @@ class RunRecord(NamedTuple):
     """The seed that replaces the system's entropy in every attempt, or an empty string for none."""
     digest: str = ""
     """A digest of the command if it contains a secret, which is not stored; an empty string otherwise."""
+    workers: int = 1
+    """The number of processes that run the script at the same time (`--workers`)."""
 
     def to_json(self) -> str:
         """Return the record as the text of run.json."""
@@ -84,11 +88,12 @@ class RunRecord(NamedTuple):
                 cwd=str(document["cwd"]),
                 created=str(document["created"]),
                 status=str(document["status"]),
-                attempts=_number(document["attempts"]),
+                attempts=_number("attempts", document["attempts"], 0, _MOST_ATTEMPTS),
                 host=str(document["host"]),
                 options=_words(document["options"], "options"),
                 entropy=_hexadecimal(document["entropy"]),
                 digest=str(document["digest"]),
+                workers=_number("workers", document["workers"], 1, MOST_WORKERS),
             )
         except KeyError as error:
             raise ValueError(f"run.json is incomplete: {error}") from error
@@ -123,9 +128,9 @@ def _hexadecimal(value: object) -> str:
     return value
 
 
-def _number(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value <= _MOST_ATTEMPTS:
-        raise ValueError(f"the attempts in run.json are not a number from 0 to {_MOST_ATTEMPTS}")
+def _number(name: str, value: object, least: int, most: int) -> int:
+    if not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"the {name} in run.json are not a number from {least} to {most}")
     return value
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import oomph
 from oomph.process.child import run
-from oomph.process.process_group import is_alive, is_in
+from oomph.process.process_group import is_alive, is_in, is_stopped
 from oomph.process.process_identity import ProcessIdentity
 from oomph.protocol import python_stacks
 from oomph.protocol.progress import RECORD, Beat, Phase, Power, has_been_timed, unpack
@@ -186,6 +186,15 @@ class Watch:
         limit = limits.limit(self._timings, silence, self._floor)
         return self._confirm(silence, limit, group) if limits.is_over(silence, limit) else None
 
+    def standing(self, group: int, limit_seconds: float) -> Hang:
+        """Describe where the process stands, without judging whether it hangs."""
+        silence = time.monotonic() - self._since
+        if self._last is None:
+            return Hang(Phase.OWN_CODE, -1, silence, limit_seconds, "", "")
+        text = "" if is_stopped(self._last.pid) else self._stacks(self._last.pid, group)
+        line = python_stacks.blocking_line(python_stacks.parse(text), _OURS)
+        return Hang(self._last.phase, self._last.fit, silence, limit_seconds, line, text)
+
     def crash_stacks(self) -> str:
         """Return what faulthandler wrote on a crash, and the stacks requested after a hang."""
         size = os.fstat(self.stacks_fd).st_size
@@ -256,6 +265,12 @@ class Watch:
             if size > begin and size == before:
                 break
         return os.pread(self.stacks_fd, min(size - begin, _MOST_BYTES), begin).decode(errors="replace")
+
+
+def waits_in_tensorflow(hang: Hang) -> bool | None:
+    """True if the process waits inside TensorFlow, as a worker does for the others; None if that is unknown."""
+    threads = python_stacks.parse(hang.stacks)
+    return python_stacks.waits_in_tensorflow(threads) if threads else None
 
 
 def _catches(pid: int, signum: int) -> bool:

@@ -128,6 +128,10 @@ class Ending:
     """True if all steps of the epoch were done, so that `place` is the end of the epoch."""
     same_data: bool = False
     """True if that step receives the same samples in every attempt."""
+    worker: int | None = None
+    """The rank of the worker whose ending this is, the first of several to fail, or None if there is only one."""
+    between_workers: bool = False
+    """True if the fault lies between the workers, such as a lost connection, and not in this worker's script."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +264,8 @@ def is_crash(returncode: int) -> bool:
 
 def _may_restart(ending: Ending) -> bool:
     """True if a fault, not the script itself, ended the attempt."""
-    return bool(ending.restart_requested or ending.hung or ending.context_lost or is_crash(ending.returncode))
+    known = ending.restart_requested or ending.hung or ending.context_lost or ending.between_workers
+    return bool(known) or is_crash(ending.returncode)
 
 
 def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:

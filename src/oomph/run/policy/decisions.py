@@ -177,7 +177,8 @@ def _what_happened(decision: Decision) -> str:
     where = f"; {counted(ending.steps, 'step')} done, {ending.saved:,} saved" if ending.steps else ""
     if ending.place is not None and not isinstance(decision.action, Finish):
         where += f", at {place_in_words(*ending.place, ending.epoch_over)}"
-    return f"attempt {decision.attempt} ended by {how}{name}{where}"
+    whose = "" if ending.worker is None else f" in worker {ending.worker}"
+    return f"attempt {decision.attempt} ended by {how}{name}{whose}{where}"
 
 
 def _what_was_done(action: Action, ending: Ending) -> str:

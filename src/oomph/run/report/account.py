@@ -83,10 +83,11 @@ def restart_line(ending: Ending, progress: Progress | None, attempt: int, change
     how, changed = _how(ending), "" if change is None else f", {change}"
     if ending.micro_batch is not None and (change is None or change.name != "micro-batch"):
         changed += f", with micro-batches of {ending.micro_batch} at first"
+    who = "the script" if ending.worker is None else f"worker {ending.worker}"
     if progress is None:
-        return f"the script {how}; starting attempt {attempt}{changed}"
+        return f"{who} {how}; starting attempt {attempt}{changed}"
     origin = "from the last checkpoint" if progress.saved else "from the beginning"
-    return f"the script {how} {progress.in_words}; starting attempt {attempt} {origin}{changed}"
+    return f"{who} {how} {progress.in_words}; starting attempt {attempt} {origin}{changed}"
 
 
 def _how(ending: Ending) -> str:

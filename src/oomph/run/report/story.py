@@ -30,6 +30,7 @@ from oomph.journal.events import (
     RestartRequested,
     TrainedOutsideFit,
     UncaughtException,
+    WorkerFailed,
 )
 from oomph.journal.fact import Fact
 from oomph.journal.gaps import JournalGap
@@ -362,13 +363,16 @@ def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
 def _shown(attempt: Sequence[Event], oom: Oom | None) -> str:
     """Return the evidence for the fault that ended the attempt."""
     hung, error, ended = last(attempt, Hung), last(attempt, UncaughtException), last(attempt, AttemptEnded)
+    first = next((failed.worker for failed in facts(attempt, WorkerFailed) if failed.cause), None)
+    who = "" if first is None else f"worker {first}: "
     if hung is not None:
-        return f"no progress for {hung.seconds} s, at {hung.line or 'an unknown line'}"
-    if oom is not None:
-        return oom.message
-    if error is not None:
-        return f"{error.type}: {error.message}"
-    return "" if ended is None or ended.returncode is None else _exit(ended.returncode)
+        return f"{who}no progress for {hung.seconds} s, at {hung.line or 'an unknown line'}"
+    if not first:  # otherwise these are errors with which the first worker noticed it
+        if oom is not None:
+            return f"{who}{oom.message}"
+        if error is not None:
+            return f"{who}{error.type}: {error.message}"
+    return who + ("" if ended is None or ended.returncode is None else _exit(ended.returncode))
 
 
 def _done(attempt: int, decided: Decided | None) -> str:

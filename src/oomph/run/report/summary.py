@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from oomph.journal.events import (
@@ -39,6 +39,7 @@ from oomph.run.report.labels import (
     EXACT,
     FAILED,
     NOT_EQUAL,
+    ORDER,
     REPLAYED,
     STARTED_OVER,
     UNVERIFIED,
@@ -239,6 +240,12 @@ def summarise(events: Sequence[Event], exit_code: int | None = None) -> Summary:
         seconds_restarting=round(seconds_restarting(events), 3),
         refused=refused_in(events),
     )
+
+
+def of_workers(summaries: Sequence[Summary]) -> Summary:
+    """Return the first worker's summary with the label of the worst, since the result is only worth as much."""
+    worst = max(summaries, key=lambda each: ORDER.index(each.exactness))
+    return replace(summaries[0], exactness=worst.exactness, reasons=worst.reasons)
 
 
 def is_of_training(recovered: Recovered) -> bool:

@@ -1,7 +1,8 @@
-"""Runs one attempt: the script's process from start to exit, as close to a plain `python script.py` as possible.
+"""Runs one process of an attempt from start to exit, as close to a plain `python script.py` as possible.
 
 stdin and stdout belong to the script, and stderr to its front. A single loop waits for output, heartbeats, signals and
-the process's exit. There are no threads, so the supervisor can safely fork between attempts.
+the process's exit, for one process or for several. There are no threads, so the supervisor can safely fork between
+attempts.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from subprocess import DEVNULL
 from typing import NamedTuple
 
 from oomph.process.child import returncode_of
-from oomph.process.descriptors import readable
 from oomph.process.process_group import Patience, ProcessGroup
 from oomph.process.spawn import Tripwire, Watchdog, spawn
 from oomph.run.hang.limits import Hang
 from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.front import Front
-from oomph.run.supervisor.stop_requests import Forwarding, Signals
+from oomph.run.supervisor.stop_requests import Arrival, Forwarding, Signals
 
 _POLL_SECONDS = 0.1
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
@@ -69,7 +70,9 @@ class Attempt:
         self._tripwire = Tripwire()
         inherited = [self._tripwire.script_fd, *(() if lock_fd is None else (lock_fd,))]
         inherited += () if watch is None else watch.script_fds
-        self._process = spawn(argv, environ, front.script_fd, inherited, signals.restore_in_child)
+        error_fd, ready = front.script_fd, signals.restore_in_child
+        apart = {} if front.is_shown else {"stdout_fd": error_fd, "stdin": DEVNULL}
+        self._process = spawn(argv, environ, error_fd, inherited, ready, **apart)
         self._tripwire.set(self._process.pid)
         front.started()
         if watch is not None:
@@ -81,11 +84,18 @@ class Attempt:
 
     def wait(self) -> Ended:
         """Pass on output and signals until the script's process exits. Its children may outlive it."""
-        while (returncode := returncode_of(self.pid)) is None and not self._group.unkillable:
-            try:
-                self._attend()
-            except Exception as error:  # an error in oomph must not end the script
-                self._complain(error)
+        while self.is_running:
+            attend([self], self._signals)
+        return self.ended()
+
+    @property
+    def is_running(self) -> bool:
+        """True until the process has exited, or is known to survive SIGKILL."""
+        return returncode_of(self.pid) is None and not self._group.unkillable
+
+    def ended(self) -> Ended:
+        """Return how the process ended, once it is no longer running, and show the rest of its output."""
+        returncode = returncode_of(self.pid)
         if returncode is None or self._group.unkillable:
             returncode = -signal.SIGKILL
         return Ended(
@@ -103,6 +113,15 @@ class Attempt:
         """The PIDs of the started process and of the process that sends heartbeats, which differ under a shell."""
         owner = None if self._watch is None else self._watch.owner
         return (self.pid,) if owner in (None, self.pid) else (self.pid, owner)
+
+    def end_within(self, seconds: float) -> None:
+        """Ask the process to end, and kill it unless it does so in time."""
+        self._group.send(signal.SIGTERM)
+        self.kill_within(seconds)
+
+    def kill_within(self, seconds: float) -> None:
+        """Kill the process unless it ends on its own in time."""
+        self._group.kill_by(time.monotonic() + seconds)
 
     def end_group(self, seconds: float = 10.0) -> bool:
         """Kill the processes that the script left in its group. Return True if that freed their memory in time.
@@ -134,11 +153,25 @@ class Attempt:
         self._front.close()
         return usage.ru_maxrss * 1024
 
-    def _attend(self) -> None:
-        """Run one iteration of the loop."""
-        self._wait_for_something()
+    def sources(self) -> list[int]:
+        """Return the descriptors that become readable when there is something to attend to."""
+        watch = self._watch
+        return [*self._front.sources(), *([watch.read_fd] if watch is not None and watch.open else [])]
+
+    def attend(self, ready: Collection[int], arrivals: Sequence[Arrival]) -> None:
+        """Pass on output, heartbeats and signals. An error in oomph must not end the script."""
+        try:
+            self._attend(ready, arrivals)
+        except Exception as error:
+            self._complain(error)
+
+    def _attend(self, ready: Collection[int], arrivals: Sequence[Arrival]) -> None:
+        watch = self._watch
+        if watch is not None and watch.read_fd in ready:
+            watch.hear()
+        self._front.carry(ready, None if watch is None else watch.phase)
         self._meanwhile(self.pid)
-        for arrival in self._signals.take():
+        for arrival in arrivals:
             if arrival.signum in _OF_THE_FRONT:
                 self._front.obey(arrival.signum)
             self._forwarding.obey(arrival)
@@ -146,27 +179,24 @@ class Attempt:
         self._look_for_hang()
         self._group.attend()
 
-    def _wait_for_something(self) -> None:
-        watch = self._watch
-        of_the_watch = [watch.read_fd] if watch is not None and watch.open else []
-        ready = readable([self._signals.wake_fd, *self._front.sources(), *of_the_watch], _POLL_SECONDS)
-        if watch is not None and watch.read_fd in ready:
-            watch.hear()
-        self._front.carry(ready, None if watch is None else watch.phase)
-        if self._signals.wake_fd in ready:
-            self._signals.clear_wakeup()
-
     def _look_for_hang(self) -> None:
         """End the script if it hangs."""
         found = None if self._watch is None or self._hang is not None else self._watch.look(self.pid)
         if found is not None:
             self._hang = found
             self._on_hang(found)
-            self._group.send(signal.SIGTERM)
-            self._group.kill_by(time.monotonic() + self._patience.hang_seconds)
+            self.end_within(self._patience.hang_seconds)
 
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
             self._complain_to(f"watching the script failed: {type(error).__name__}: {error}; the script continues")
         time.sleep(_POLL_SECONDS)
+
+
+def attend(attempts: Sequence[Attempt], signals: Signals) -> None:
+    """Wait until something happens, and let each of the running processes' attempts handle it."""
+    ready = signals.wait([fd for attempt in attempts for fd in attempt.sources()], _POLL_SECONDS)
+    arrivals = signals.take()
+    for attempt in attempts:
+        attempt.attend(ready, arrivals)

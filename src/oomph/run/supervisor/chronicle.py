@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import oomph
-from oomph.checkpoint.store import newest_number, steps_saved_after
-from oomph.files.opening import is_own_folder
 from oomph.journal.events import (
     AttemptEnded,
     AttemptStarted,
@@ -28,18 +26,16 @@ from oomph.journal.events import (
     RunStarted,
 )
 from oomph.journal.fact import Fact
-from oomph.journal.journal import Event, Journal, elapsed, facts, last, read_journal, refuse_later
-from oomph.monitor.board import BOARD, BoardReader
+from oomph.journal.journal import Event, Journal, elapsed, last, read_journal
 from oomph.process import process_identity
-from oomph.protocol import creations
 from oomph.protocol.handover import Guarding
-from oomph.protocol.progress import Progress, read_progress
 from oomph.run.hang.limits import Hang
 from oomph.run.policy import decisions
 from oomph.run.policy.decide import Action, Ending, Ledger, Restart, is_crash
 from oomph.run.policy.examination import Named
 from oomph.run.policy.ladder import Change, Conditions
 from oomph.run.supervisor.attempt import Ended
+from oomph.run.supervisor.script_record import ScriptRecord, prepare
 from oomph.run.supervisor.settings import MachineAtStart
 
 _MOST_KERNEL_LINES = 20
@@ -73,8 +69,8 @@ class Chronicle:
         self._run_dir, self.attempt = run_dir, attempts
         self._journal = Journal(None, 0, "supervisor")
         self._own: list[Event] = []
-        self._newest_checkpoint: int | None = None
-        """The number of the newest checkpoint when this attempt started, or None if unknown."""
+        self.script = ScriptRecord(run_dir, attempts)
+        """What the script has recorded in this attempt; of several workers, the first."""
 
     def begin_attempt(
         self,
@@ -86,23 +82,20 @@ class Chronicle:
     ) -> None:
         """Open the journal of the next attempt, which starts with these changes."""
         self.attempt += 1
-        self._forget_board()
         if self._run_dir is not None:
-            refuse_later(self._run_dir, self.attempt)
-            creations.refuse_later(self._run_dir, self.attempt)
+            prepare(self._run_dir, self.attempt)
         self._journal = Journal(self._run_dir, self.attempt, "supervisor")
         if not self._own:
             self.write(_run_started(guarding or Guarding()))
             if machine.snapshot is not None:
                 self._journal.write(MachineSeen(snapshot=machine.snapshot, repairs=machine.changes))
-        found = self._checkpoints()
-        self._newest_checkpoint = 0 if found is None else newest_number(found)
+        self.script = ScriptRecord(self._run_dir, self.attempt)
         excluded = [change.value for change in changes if change.name == "exclude-gpu"]
         self.write(
             AttemptStarted(
                 python=python,
                 command=list(command),
-                newest_checkpoint=self._newest_checkpoint,
+                newest_checkpoint=self.script.newest_checkpoint,
                 host=process_identity.host(),
                 gpus=[gpu for gpu in machine.gpus if gpu["uuid"] not in excluded],
             )
@@ -118,10 +111,11 @@ class Chronicle:
             self.write(RunEnded(exit_code=exit_code))
         self._journal.close()
 
-    def write_hang(self, hang: Hang) -> None:
+    def write_hang(self, hang: Hang, worker: int | None = None) -> None:
         """Record a hang. Call this before ending the script, which may take a while, or kill the supervisor as well."""
         self.write(
             Hung(
+                worker=worker,
                 phase=hang.phase.name.lower().replace("_", "-"),
                 fit=hang.fit,
                 seconds=round(hang.seconds, 1),
@@ -149,7 +143,7 @@ class Chronicle:
                 saved=ending.saved,
                 oom_kills=judged.oom_kills,
                 peak_rss_bytes=peak_rss_bytes,
-                **self._measured(),
+                **self.script.measured(),
             )
         )
         if names or (is_crash(ending.returncode) and not ending.stopped):
@@ -166,8 +160,9 @@ class Chronicle:
         events = read_journal(self._run_dir, self.attempt)
         if last(events, AttemptEnded) is None:
             started = last(events, AttemptStarted)
-            self._newest_checkpoint = None if started is None else started.newest_checkpoint
-            progress = self.progress()
+            newest = None if started is None else started.newest_checkpoint
+            self.script = ScriptRecord(self._run_dir, self.attempt, newest)
+            progress = self.script.progress()
             journal = Journal(self._run_dir, self.attempt, "supervisor")
             journal.write(
                 AttemptEnded(
@@ -176,52 +171,16 @@ class Chronicle:
                     steps=0 if progress is None else progress.steps,
                     saved=0 if progress is None else progress.saved,
                     oom_kills=None,
-                    **self._measured(),
+                    **self.script.measured(),
                 )
             )
             journal.close()
         return decisions.ledger_of(read_journal(self._run_dir))
 
-    def _forget_board(self) -> None:
-        """Delete the board, which contains the previous attempt's measurements."""
-        try:
-            if self._run_dir is not None:
-                (self._run_dir / BOARD).unlink(missing_ok=True)
-        except OSError:
-            pass  # a folder that cannot be written to has no board either
-
-    def _measured(self) -> dict[str, Any]:
-        """Return what the script measured itself: the share of step time spent waiting for batches, and peak memory."""
-        measured, _ = ({}, ()) if self._run_dir is None else BoardReader(self._run_dir).read()
-        seconds, waited = measured.get("step_seconds_total"), measured.get("input_wait_seconds_total")
-        peak = measured.get("allocator_peak_bytes") if "allocator_limit_bytes" in measured else None
-        return {
-            "input_wait": round(min(1.0, waited / seconds), 4) if seconds and waited is not None else None,
-            "device_peak_bytes": None if peak is None else int(peak),
-        }
-
     def machine_before(self) -> Mapping[str, Any] | None:
         """Return the latest snapshot of the machine from earlier attempts, or None if there is none."""
         found = None if self._run_dir is None or not self.attempt else last(read_journal(self._run_dir), MachineSeen)
         return None if found is None else found.snapshot
-
-    def progress(self) -> Progress | None:
-        """Return the progress of this attempt, or None if it has not committed a step."""
-        progress = None if self._run_dir is None else read_progress(self._run_dir)
-        return self._with_saved(progress) if progress is not None and progress.attempt == self.attempt else None
-
-    def _with_saved(self, progress: Progress) -> Progress:
-        """Include a complete checkpoint that the progress lacks, because the process was killed before recording it."""
-        found = self._checkpoints()
-        if found is None or self._newest_checkpoint is None:
-            return progress
-        saved = steps_saved_after(found, self._newest_checkpoint)
-        return progress._replace(saved=saved) if progress.saved < saved <= progress.steps else progress
-
-    def _checkpoints(self) -> Path | None:
-        """Return the folder of the run's checkpoints, or None if there is none or it is not the run's own."""
-        there = self._run_dir is not None and is_own_folder(self._run_dir, "checkpoints")
-        return self._run_dir / "checkpoints" if self._run_dir is not None and there else None
 
     def went_further(self) -> bool:
         """True if an earlier attempt got as far as training."""
@@ -243,18 +202,6 @@ class Chronicle:
     def own_events(self) -> Sequence[Event]:
         """Return the events that the supervisor wrote during this `oomph run` invocation."""
         return self._own
-
-    def of_the_script(self) -> list[Event]:
-        """Return the events that the script's processes wrote in this attempt."""
-        if self._run_dir is None:
-            return []
-        return [event for event in read_journal(self._run_dir, self.attempt) if event.role != "supervisor"]
-
-    def loops(self) -> list[tuple[str, int, int]]:
-        """Return the file and the line numbers of each training loop that the script has reported."""
-        events = self.of_the_script()
-        seen = [fit.loops or () for fit in facts(events, FitStarted)] + [loop.loops for loop in facts(events, LoopSeen)]
-        return [(str(file), int(first), int(final)) for loops in seen for file, first, final in loops]
 
     def guarded(self) -> bool:
         """True if a Python process of the script is known to have loaded oomph."""

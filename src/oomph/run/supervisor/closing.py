@@ -15,7 +15,9 @@ from oomph.files.opening import is_own_folder, replace_own
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, Decided
 from oomph.journal.journal import Event, last
 from oomph.process.command import Command
+from oomph.run.directory.recorded_story import summary_of_run
 from oomph.run.directory.run_directory import FAILED, FINISHED, GAVE_UP, KEPT, PREEMPTED, RunDirectory
+from oomph.run.directory.workers import folders_of
 from oomph.run.policy.decide import Finish, GiveUp, Requeue
 from oomph.run.report.account import HEAD, account
 from oomph.run.report.attempts import interrupted, reached, stopped
@@ -68,7 +70,10 @@ class Closing:
         summary = summarise(self.chronicle.own_events(), action.exit_code)
         try:
             events = self.chronicle.events()
-            summary = summarise(events, action.exit_code)
+            if self.run is None:
+                summary = summarise(events, action.exit_code)
+            else:
+                summary = summary_of_run(self.run.path, events, action.exit_code)
             kept = self._unused(events) if action.exit_code == 0 else []
             status = KEPT if kept else _status(action)
             note(self.run, self.voice, status=status)
@@ -127,12 +132,8 @@ class Closing:
             self.voice.say(f"summary.json cannot be written: {error.strerror}")
 
     def _keep(self, folder: Path, events: Sequence[Event], summary: Summary, status: str) -> None:
-        if status == FINISHED and is_own_folder(folder, "checkpoints"):  # nothing is left to resume
-            not_finite = last(events, CheckpointSkipped) is not None
-            for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
-                shutil.rmtree(path, ignore_errors=True)  # after NaN, keep the last finite checkpoint
-            if not not_finite:
-                (folder / "witness").unlink(missing_ok=True)
+        for place in folders_of(folder) if status == FINISHED else ():  # nothing is left to resume
+            _remove_unneeded(place, last(events, CheckpointSkipped) is not None)
         replace_own(folder, "summary.json", summary.to_json().encode())
 
     def _again(self, events: Sequence[Event], action: Finish | GiveUp | Requeue) -> str:
@@ -159,6 +160,16 @@ class Closing:
             self.voice.say(interpreter.advise(module, interpreter.started_python(own) or self.python, self.command))
 
 
+def _remove_unneeded(folder: Path, not_finite: bool) -> None:
+    """Remove the checkpoints of a finished process; after NaN, keep the last finite one."""
+    if not is_own_folder(folder, "checkpoints"):
+        return
+    for path in folder.glob("checkpoints/finished-*" if not_finite else "checkpoints"):
+        shutil.rmtree(path, ignore_errors=True)
+    if not not_finite:
+        (folder / "witness").unlink(missing_ok=True)
+
+
 def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
     """Update run.json. A full disk or a deleted folder must not end the run."""
     if run is not None:
@@ -170,12 +181,15 @@ def note(run: RunDirectory | None, voice: Voice, **changes: Any) -> None:
 
 def shown(run: RunDirectory | None) -> str | None:
     """Return the shortest path to type for the run directory."""
-    if run is None:
-        return None
+    return None if run is None else shown_path(run.path)
+
+
+def shown_path(path: Path) -> str:
+    """Return the shortest path to type."""
     try:
-        return str(run.path.relative_to(Path.cwd()))
+        return str(path.relative_to(Path.cwd()))
     except ValueError:
-        return str(run.path)
+        return str(path)
 
 
 def _occasion(action: Finish | GiveUp | Requeue, stopped_by: str) -> Occasion:

@@ -100,15 +100,16 @@ def put_site_first(environ: dict[str, str]) -> None:
 
 
 def handover(
-    guarding: Guarding, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch
+    guarding: Guarding, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch, rank: int = 0
 ) -> Handover:
-    """Build the handover that the supervisor passes to the script's process."""
+    """Build the handover that the supervisor passes to a process of the script, whose run directory is `run`."""
     beat_inode, stacks_inode = watch.inodes
     return Handover(
         package=str(_PACKAGE),
         run_dir=None if run is None else str(run.path),
         run_dir_is=None if run is None else run.identity,
         attempt=attempt,
+        rank=rank,
         guarding=guarding,
         lock_fd=None if run is None else run.lock_fd,
         beat_fd=watch.beat_fd,

@@ -31,6 +31,8 @@ class Front(Protocol):
 
     script_fd: int
     """The descriptor that becomes the stderr of the process."""
+    is_shown: bool
+    """True if the process has oomph's own stdin and stdout. Otherwise, its stdout is its stderr."""
 
     def started(self) -> None:
         """Record that the process now has its end of the stream."""
@@ -62,6 +64,8 @@ class Front(Protocol):
 
 class TerminalFront:
     """The user's terminal, or the pipes that replace it. Passes stderr through, and lets Ctrl-Z stop both processes."""
+
+    is_shown = True
 
     def __init__(
         self,
@@ -142,6 +146,57 @@ class TerminalFront:
     def close(self) -> None:
         """Close the stream."""
         self._pump.close()
+
+
+class LogFront:
+    """A log that receives everything that a worker prints, while another worker has the terminal."""
+
+    is_shown = False
+
+    def __init__(self, log: OwnFile | None) -> None:
+        """Keep the last part of the output in `log`, or only in memory."""
+        self._null_fd = os.open(os.devnull, os.O_WRONLY)
+        self._tail = Tail(log)
+        self._pump = Pump(self._null_fd, self._tail, lambda data: b"")
+        self.script_fd = self._pump.script_fd
+
+    def started(self) -> None:
+        """Close the supervisor's copy of the worker's end."""
+        self._pump.started()
+
+    def sources(self) -> list[int]:
+        """Return the descriptor of the worker's output, as long as any process has it open."""
+        return [self._pump.source_fd] if self._pump.open else []
+
+    def carry(self, ready: Collection[int], phase: Phase | None) -> None:
+        """Write what the worker has printed to the log."""
+        if self._pump.source_fd in ready:
+            self._pump.carry()
+
+    def drain(self) -> None:
+        """Write everything that the worker has printed so far."""
+        self._pump.drain()
+
+    def obey(self, signum: int) -> None:
+        """Ignore signals that concern the terminal."""
+
+    def follow_stops(self, pid: int, group: ProcessGroup) -> None:
+        """Ignore stops, since the worker cannot read from the terminal."""
+
+    def end(self, killed: bool) -> bytes:
+        """Write the rest of the output, and return its last part."""
+        self._pump.drain()
+        return self._tail.data
+
+    def leave_rest(self) -> None:
+        """Keep reading the output of processes that outlive the worker, so that SIGPIPE does not kill them."""
+        if self._pump.open:
+            self._pump.carry_in_background()
+
+    def close(self) -> None:
+        """Close the log."""
+        self._pump.close()
+        os.close(self._null_fd)
 
 
 _STDIN = 0

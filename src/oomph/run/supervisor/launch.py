@@ -24,10 +24,12 @@ from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord,
 from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, unfinished_runs
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.supervisor.closing import RunOutcome, note
+from oomph.run.supervisor.cluster import why_not_formed
 from oomph.run.supervisor.interpreter import python_of
 from oomph.run.supervisor.notifying import target_of
 from oomph.run.supervisor.settings import Settings, look
 from oomph.run.supervisor.supervise import Supervisor
+from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice, say
 from oomph.terminal.message import shown_line
 
@@ -53,6 +55,8 @@ class Request:
     """The options as typed, for the command that resumes the run."""
     notify: str | None = None
     """The command or the web address that receives notifications, or None for none."""
+    workers: int = 1
+    """The number of processes that run the script at the same time."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -60,10 +64,15 @@ def launch(request: Request) -> RunOutcome:
     fill_standard()
     _check_working_directory()
     command = _with_outputs(parse_command(request.words), request.out)
+    trouble = "" if request.workers == 1 else why_not_formed(command.form, os.environ)
+    if trouble:
+        raise UsageError(trouble)
     know_secrets(command.words, os.environ)
     notify = None if request.notify is None else target_of(request.notify)
     _check_directories(request)
     python = python_of(command, request.python, say)
+    if request.workers > 1 and are_too_few(request.workers):
+        raise UsageError(f"--workers {request.workers} needs more open files at a time than ulimit -n allows: raise it")
     if are_too_few():
         _run_plainly(command, python)
     run = _open(request, command, python)
@@ -72,6 +81,7 @@ def launch(request: Request) -> RunOutcome:
         machine_at_start=look(command, python),
         allowed=request.allowed,
         typed=request.typed,
+        workers=request.workers,
         notify=notify,
     )
     try:
@@ -138,6 +148,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
         host=host,
         options=request.typed,
         entropy=entropy,
+        workers=request.workers,
         digest=digest_of_words(command.words),
     )
     explicit = request.run_dir or _anew_in(request)
@@ -201,7 +212,7 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
     """
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd(), request.runs_dir)
-    path = Path(named) if named else _newest_of(command, stored)
+    path = Path(named) if named else _newest_of(command, request.workers, stored)
     if named and path is not None and path.exists() and not path.is_dir():
         raise UsageError(f"{named} is a file, not a run directory; --resume=DIR expects a run directory")
     if path is None or (named and not _in_use(path)):
@@ -217,6 +228,12 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
         raise RunDirectoryError(
             f"{path} is a run of {shown_line(' '.join(run.record.command))}, not of {command.shown}"
         )
+    if run.record.workers != request.workers:
+        run.close()
+        raise RunDirectoryError(
+            f"{path} is a run of {counted(run.record.workers, 'worker')}, each with its own part of the data: resume it"
+            f" with --workers {run.record.workers}"
+        )
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
         run.close()
@@ -230,9 +247,9 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
     return run, []
 
 
-def _newest_of(command: Command, stored: Sequence[StoredRun]) -> Path | None:
-    """Return the path of the latest run of exactly this command."""
-    found = first_trusted(run for run in stored if _is_of(run.record, command))
+def _newest_of(command: Command, workers: int, stored: Sequence[StoredRun]) -> Path | None:
+    """Return the path of the latest run of exactly this command with as many workers."""
+    found = first_trusted(run for run in stored if run.record.workers == workers and _is_of(run.record, command))
     return None if found is None else found.path
 
 

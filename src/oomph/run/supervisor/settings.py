@@ -103,5 +103,7 @@ class Settings:
     """The `oomph run` options, as typed."""
     patience: Patience = field(default_factory=Patience)
     machine_at_start: MachineAtStart = field(default_factory=MachineAtStart)
+    workers: int = 1
+    """The number of processes that run the script at the same time, as workers of one cluster."""
     notify: Target | None = None
     """Where to send notifications (`--notify`), or None to send none."""

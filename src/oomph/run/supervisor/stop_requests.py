@@ -9,10 +9,11 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oomph.process.descriptors import readable
 from oomph.process.process_group import Patience, ProcessGroup
 from oomph.protocol.progress import Power
 from oomph.run.hang.watch import Watch
@@ -37,8 +38,8 @@ class Signals:
     def __init__(self) -> None:
         self.queue: deque[Arrival] = deque()
         self.history: list[Arrival] = []
-        self.forward: Callable[[int], None] | None = None
-        """A function that the signal handler itself calls with the signal, so that the loop cannot delay it."""
+        self.forward: list[Callable[[int], None]] = []
+        """Functions that the signal handler itself calls with the signal, so that the loop cannot delay it."""
         self._old: dict[int, Any] = {}
         self.wake_fd, self._write_fd = -1, -1
 
@@ -69,7 +70,14 @@ class Signals:
         """Restore the handler for SIGTTOU between fork and exec, so that the script doesn't inherit SIG_IGN."""
         signal.signal(signal.SIGTTOU, self._old.get(signal.SIGTTOU, signal.SIG_DFL))
 
-    def clear_wakeup(self) -> None:
+    def wait(self, fds: Iterable[int], seconds: float) -> list[int]:
+        """Wait until a signal arrives or one of the descriptors is readable, and return those that are."""
+        ready = readable([self.wake_fd, *fds], seconds)
+        if self.wake_fd in ready:
+            self._clear_wakeup()
+        return ready
+
+    def _clear_wakeup(self) -> None:
         """Empty the pipe that woke the loop."""
         try:
             while os.read(self.wake_fd, 4096):
@@ -89,8 +97,8 @@ class Signals:
         self.queue.append(arrival)
         if signum in FORWARDED:
             self.history.append(arrival)
-        if self.forward is not None:
-            self.forward(signum)
+        for forward in self.forward:
+            forward(signum)
 
 
 def presses_in_a_row(history: Sequence[Arrival], within: float) -> int:
@@ -140,13 +148,13 @@ class Forwarding:
         """Start forwarding. Signals before `since`, a `time.monotonic()` value, were meant for an earlier attempt."""
         self._signals, self._group, self._patience, self._watch = signals, group, patience, watch
         self._since = since
-        signals.forward = self._forward
+        signals.forward.append(self._forward)
         for arrival in list(signals.queue):
             self._forward(arrival.signum)  # arrived while the script was starting
 
     def close(self) -> None:
         """Stop forwarding."""
-        self._signals.forward = None
+        self._signals.forward.remove(self._forward)
 
     def obey(self, arrival: Arrival) -> None:
         """Schedule the script to be killed if it does not exit on its own in time."""

@@ -1,0 +1,63 @@
+"""Finds and creates the run directories of several workers: the first has the run's own, the others lie below it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from oomph.errors import RunDirectoryError
+from oomph.files.oomph_folder import WORKERS
+from oomph.files.opening import is_own_folder, make_own_folder, open_folder
+from oomph.run.directory.run_directory import MOST_WORKERS, RunDirectory
+
+_ENTROPY_DIGITS = 32
+_RANK = re.compile(r"[1-9][0-9]{0,3}")
+
+
+def folder_of(run_dir: Path, rank: int) -> Path:
+    """Return the run directory of one worker."""
+    return run_dir if rank == 0 else run_dir / WORKERS / str(rank)
+
+
+def log_of(attempt: int) -> str:
+    """Return the name of the log of a worker, other than the first, in its run directory."""
+    return f"output/{attempt}.log"
+
+
+def directory_of(run: RunDirectory, rank: int) -> RunDirectory:
+    """Return the run directory of one worker, under the lock of the run. Raises RunDirectoryError if that fails.
+
+    Generators without a seed start differently in each worker, as without oomph, but the same in each attempt.
+    """
+    if rank == 0:
+        return run
+    path = folder_of(run.path, rank)
+    try:
+        make_own_folder(run.path, f"{WORKERS}/{rank}")
+        identity = _identity(path)
+    except OSError as error:
+        raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
+    entropy = run.record.entropy
+    if entropy:
+        entropy = hashlib.sha256(f"{entropy}-{rank}".encode()).hexdigest()[:_ENTROPY_DIGITS]
+    return RunDirectory(path, run.record._replace(entropy=entropy), run.lock_fd, identity)
+
+
+def folders_of(run_dir: Path) -> list[Path]:
+    """Return the run directories that exist of the workers of a run, by rank. Links are none of them."""
+    if not is_own_folder(run_dir, WORKERS):
+        return [run_dir]
+    ranks = sorted(int(path.name) for path in (run_dir / WORKERS).iterdir() if _RANK.fullmatch(path.name))
+    there = [rank for rank in ranks[:MOST_WORKERS] if is_own_folder(run_dir, f"{WORKERS}/{rank}")]
+    return [run_dir, *(folder_of(run_dir, rank) for rank in there)]
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    fd = open_folder(path)
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
+    return found.st_dev, found.st_ino
