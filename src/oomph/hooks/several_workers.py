@@ -33,7 +33,8 @@ _UNSHARDED = tf.data.experimental.AutoShardPolicy.OFF
 def install(fits: Fits) -> None:
     """Ask Keras, each time that a fit or an evaluation begins under several workers, and replace what fails."""
     cls = KERAS.trainer.value()
-    if support.lacks(Feature.SEVERAL_WORKERS) or not KERAS.build_before_steps.on(cls):
+    has_all = KERAS.build_before_steps.on(cls) and KERAS.reset_epochs.on(KERAS.epochs.value())
+    if support.lacks(Feature.SEVERAL_WORKERS) or not has_all:
         return
     original, lengths = KERAS.build_before_steps.of(cls), _Lengths()
     lengths.keep()
@@ -129,7 +130,7 @@ class _Lengths:
     def keep(self) -> None:
         """Let Keras' epoch iterators return to the agreed length whenever they are reset."""
         cls = KERAS.epochs.value()
-        original = cls.reset
+        original = KERAS.reset_epochs.of(cls)
 
         @functools.wraps(original)
         def reset(epochs: Any) -> None:
@@ -137,7 +138,7 @@ class _Lengths:
             if epochs in self._agreed:
                 epochs._num_batches = self._agreed[epochs]
 
-        patch(cls, "reset", reset)
+        patch(cls, KERAS.reset_epochs.name_on(cls), reset)
 
     def agree(self, strategy: Any, epochs: Any) -> None:
         """Agree with all workers on the length of an epoch, before Keras resets the iterator for its first one."""

@@ -35,6 +35,7 @@ class Keras3:
     # -- fit and its epochs
     trainer = Global(_TENSORFLOW_TRAINER, "TensorFlowTrainer", Feature.GUARD, also=("Trainer",))
     epochs = Global(_TENSORFLOW_TRAINER, "TFEpochIterator", Feature.GUARD)
+    reset_epochs = Attribute(_EPOCHS, "reset", Feature.SEVERAL_WORKERS, beside="reset")
     initial_epoch = Attribute(_TRAINER, "_initial_epoch", Feature.RESUME)
     get_iterator = Attribute(_TENSORFLOW_TRAINER, "_get_iterator", Feature.GUARD)
     enumerate_steps = Attribute(_EPOCHS, "_enumerate_iterator", Feature.GUARD, beside="_steps_seen")
@@ -121,7 +122,6 @@ class Keras3:
             _EPOCHS, Feature.GUARD, "EpochIterator", "steps_per_epoch", "steps_per_execution", "data_adapter",
             "_num_batches",
         ),
-        *_relied_on(_EPOCHS, Feature.SEVERAL_WORKERS, "reset"),
         *_relied_on("keras.src.ops.function", Feature.CHECKING, "operations"),
         *_relied_on("keras.src.ops.node", Feature.CHECKING, "input_tensors", "output_tensors"),
         *_relied_on("keras.src.trainers.data_adapters.data_adapter", Feature.GUARD, "num_batches"),
