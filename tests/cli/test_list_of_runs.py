@@ -144,6 +144,7 @@ def test_every_run_under_a_folder_is_listed(tmp_path, capsys, monkeypatch):
         (tmp_path / run / "run.json").write_text(record.to_json())
     (tmp_path / "lost" / "run.json").unlink()
     (tmp_path / "lost" / "journal").mkdir()
+    (tmp_path / "lost" / "journal" / "1-0-supervisor.jsonl").touch()
     (tmp_path / "no-run").mkdir()
     (tmp_path / "gone").symlink_to("nowhere")
     assert main(["explain", "--json", "."]) == 0

@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 from oomph.cli.examining import check_request, checked
+from oomph.cli.option_values import nth_fit
 from oomph.cli.output import say, width, write, write_json
-from oomph.cli.run import nth_fit
 from oomph.cli.script_line import usage
 from oomph.errors import ExamineError
 from oomph.redaction.redaction import know_secrets

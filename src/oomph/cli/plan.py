@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph.cli.examining import plan_request, planned
+from oomph.cli.option_values import nth_fit
 from oomph.cli.output import say, width, write, write_json
-from oomph.cli.run import nth_fit
 from oomph.cli.script_line import usage
 from oomph.errors import ExamineError, OutputError, UsageError
 from oomph.redaction.redaction import know_secrets, redacted, redacted_words

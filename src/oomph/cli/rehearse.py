@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from oomph.cli.option_values import checkpoint_interval, positive
 from oomph.cli.output import say, tell, width, write, write_json
-from oomph.cli.run import checkpoint_interval, positive
 from oomph.cli.script_line import usage
 from oomph.errors import ExamineError, UsageError
 from oomph.rehearse.judge import FAULTS, NAMES

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from oomph.cli.option_values import checkpoint_interval, every, number_of_workers, positive, profile_window
 from oomph.cli.output import say, write
 from oomph.cli.script_line import usage
 from oomph.errors import OutputError, UsageError
 from oomph.protocol.handover import Guarding
-from oomph.protocol.profile_window import ProfileWindow
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -25,9 +24,6 @@ folder or above, or OOMPH_CHECKPOINT_EVERY=5m in the environment.
 exit codes: the script's own if it exits on its own; 128+n if signal n killed it and oomph does not restart it; \
 93 if oomph gave up because another start would only hit the same fault again; 75 if the run was preempted, or \
 another machine may help: start it again with --resume; 2 for an invalid command line"""
-_EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
-_LONGEST_NUMBER = 18
-_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 TAKES_SCRIPT = True
 _OF_THE_GUARD = (
     "--checkpoint-every",
@@ -284,7 +280,7 @@ def _guarding(args: argparse.Namespace) -> Guarding:
         ignore_before=time.time() if args.start_over else None,
         trust_finished_fits=args.trust_finished_fits,
         skip_corrupt=args.skip_corrupt,
-        profile=None if args.profile is None else _profiled(args.profile),
+        profile=None if args.profile is None else profile_window(args.profile),
     )
 
 
@@ -300,57 +296,6 @@ def _check_guarded(args: argparse.Namespace) -> None:
         say(f"without the guard, {' and '.join(idle)} {'have' if len(idle) > 1 else 'has'} no effect")
 
 
-def every(text: str | None) -> tuple[int | None, float | None]:
-    """Parse the value of `--checkpoint-every` into steps or seconds. Raises UsageError for anything else."""
-    if text is None:
-        return None, None
-    found = _EVERY.match(text)
-    if found is None or float(found[1]) <= 0 or (found[2] is None and "." in found[1]):
-        raise UsageError(f"--checkpoint-every expects steps (100) or a time (30s, 5m, 1h), not {text}")
-    if found[2] is None:
-        return int(found[1]), None
-    return None, float(found[1]) * _UNITS[found[2]]
-
-
-def _profiled(text: str) -> ProfileWindow:
-    """Parse the value of `--profile`. Raises UsageError if it is not START:STOP."""
-    try:
-        return ProfileWindow.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--profile: {error}") from None
-
-
-def checkpoint_interval(text: str) -> str:
-    """Check the value of `--checkpoint-every`, for argparse. Raises UsageError."""
-    every(text)
-    return text
-
-
 def _allowed(args: argparse.Namespace) -> frozenset[str]:
     given = {"skip-batch": args.skip_poison, "precision": args.allow_bfloat16}
     return frozenset(name for name, flag in given.items() if flag)
-
-
-def positive(text: str) -> int:
-    """Parse a whole number above 0, for argparse."""
-    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
-    return int(text)
-
-
-def number_of_workers(text: str) -> int:
-    """Parse the number of workers, for argparse. Raises UsageError."""
-    from oomph.run.directory.run_directory import MOST_WORKERS
-
-    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or not 1 <= int(text) <= MOST_WORKERS:
-        raise UsageError(f"--workers expects a whole number from 1 to {MOST_WORKERS}, not {text}")
-    return int(text)
-
-
-def nth_fit(text: str) -> int:
-    """Parse the number given with `--fit`, for argparse. Raises UsageError."""
-    from oomph.reach.channel import MOST_FITS
-
-    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or not 1 <= int(text) <= MOST_FITS:
-        raise UsageError(f"--fit expects a whole number from 1 to {MOST_FITS}, not {text}")
-    return int(text)

@@ -20,7 +20,7 @@ from oomph.demo.children import DemoError, Say, compare, run_killed, run_plain, 
 from oomph.demo.claims import ChildEnding, Claim, DemoTrial, Measured, Survived, judge, rows
 from oomph.demo.scenario import FLOAT32, FLOAT64, Precision
 from oomph.errors import UsageError
-from oomph.files.oomph_folder import make_own_parents
+from oomph.files.oomph_folder import DEMO, make_own_parents
 from oomph.run.directory.run_directory import read_summary, work_folder
 from oomph.run.supervisor.interpreter import choose_python, has_itself, has_module
 from oomph.terminal.amounts import as_size
@@ -99,7 +99,7 @@ def _kept_folder(keep: str | None, say: Say) -> Iterator[Path]:
 def _new_folder(say: Say) -> str:
     """Create a folder for this demonstration in `.oomph/demo`, or for temporary files if that cannot be written."""
     try:
-        return str(_numbered(make_own_parents("demo") / time.strftime("%Y%m%d-%H%M%S")))
+        return str(_numbered(make_own_parents(DEMO) / time.strftime("%Y%m%d-%H%M%S")))
     except OSError as error:
         say(f"{PREFIX}.oomph/demo cannot be written ({error.strerror}): working in a temporary directory")
     try:

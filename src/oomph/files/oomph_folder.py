@@ -9,8 +9,9 @@ from pathlib import Path
 
 from oomph.files.opening import FILE_MODE, FOLDER_MODE
 
-OOMPH, RUNS, NOTEBOOKS, MONITOR = ".oomph", "runs", "notebooks", "monitor"
-"""The name of the folder, and those of the folders in it: of run directories, and of what `oomph.Monitor` measures."""
+OOMPH, RUNS, NOTEBOOKS, MONITOR, DEMO = ".oomph", "runs", "notebooks", "monitor", "demo"
+"""The name of the folder, and those of the folders in it: of run directories, of what `oomph.Monitor` measures, and of
+demonstrations."""
 WORKERS = "workers"
 """The name of the folder in a run directory that holds the run directories of all workers but the first."""
 WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH

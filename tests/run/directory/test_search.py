@@ -24,10 +24,25 @@ def test_runs_are_found_whatever_their_folder_newest_first(tmp_path: Path) -> No
     runs = [made(tmp_path / place, at) for at, place in enumerate(places, 100)]
     (tmp_path / "lost/run.json").unlink()
     (tmp_path / "lost/journal").mkdir()
+    (tmp_path / "lost/journal/1-0-supervisor.jsonl").touch()
     os.utime(tmp_path / "lost/journal", (200, 200))
     (tmp_path / ".oomph/monitor/m").mkdir(parents=True)
     assert runs_in(tmp_path) == runs[::-1]
     assert runs_in(tmp_path / ".oomph") == runs_in(tmp_path / ".oomph/notebooks") + runs_in(tmp_path / ".oomph/runs")
+
+
+def test_folder_of_another_program_that_is_called_journal_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "src/app/journal").mkdir(parents=True)
+    (tmp_path / "src/app/journal/reader.py").touch()
+    (tmp_path / "src/app/journal/2026-11-30.jsonl").touch()
+    assert runs_in(tmp_path) == []
+
+
+def test_runs_of_a_demonstration_are_found(tmp_path: Path) -> None:
+    run = made(tmp_path / ".oomph/demo/20261130-120000/oomph-run")
+    (run.parent / "data").mkdir()
+    assert runs_in(tmp_path) == [run]
+    assert own_runs(tmp_path) == [], "they are not removed one by one"
 
 
 def test_own_runs_are_those_in_the_folder_s_own_oomph_folder(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def _filling(window: Window) -> Iterator[Finding]:
 
     risen = _rise(window, once_it_trains, _RISE_OF_LIMIT * limit)
     if risen is not None:
-        yield _nearly_full("TensorFlow's memory", held, limit, risen)
+        yield _nearly_full("TensorFlow's memory", "was in use at the peak", held, limit, risen)
 
 
 def _climbing(window: Window) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def _climbing(window: Window) -> Iterator[Finding]:
         if total and used >= _NEAR_LIMIT * total:
             climb = _climb(window, gpu, used, total)
             if climb is not None:
-                yield _nearly_full(gpu.title, used, total, climb)
+                yield _nearly_full(gpu.title, "is in use", used, total, climb)
 
 
 def _climb(window: Window, gpu: GpuSample, used: float, total: float) -> _Rise | None:
@@ -78,11 +78,11 @@ def _climb(window: Window, gpu: GpuSample, used: float, total: float) -> _Rise |
     return _Rise(used - before, window.newest.time - earlier.time)
 
 
-def _nearly_full(subject: str, used: float, limit: float, risen: _Rise) -> Finding:
+def _nearly_full(subject: str, when: str, used: float, limit: float, risen: _Rise) -> Finding:
     return Finding(
         "device-oom",
         subject,
-        f"{_gib(used)} of {_gib(limit)} is in use ({used / limit:.0%}), {risen}",
+        f"{_gib(used)} of {_gib(limit)} {when} ({used / limit:.0%}), {risen}",
         "warning",
         {"used_bytes": used, "limit_bytes": limit, "risen_bytes": risen.amount, "seconds": risen.seconds},
         "Use a smaller batch or shorter sequences",

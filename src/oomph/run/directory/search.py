@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from oomph.files.oomph_folder import MONITOR, NOTEBOOKS, OOMPH, RUNS
+from oomph.files.oomph_folder import DEMO, MONITOR, NOTEBOOKS, OOMPH, RUNS
 
+_JOURNAL_FILE = re.compile(r"[0-9]{1,9}-[0-9]{1,9}-[a-z]{1,30}\.jsonl")
 _DEEPEST = 3
 """The most folders between the one searched and a run of `--run-dir`, including the run's own."""
 _MOST_ENTRIES = 10_000
@@ -20,10 +22,11 @@ _MOST_ENTRIES = 10_000
 def runs_in(*folders: Path) -> list[Path]:
     """Return the run directories in the folders, newest first.
 
-    These are the runs in the `.oomph` of a folder, of scripts and of notebooks, and those in the folders below it: in a
-    `.oomph` of their own, or where `--run-dir` put them. No link is followed, except for the folders themselves.
+    These are the runs in the `.oomph` of a folder, of scripts, notebooks and `oomph demo`, and those in the folders
+    below it: in a `.oomph` of their own, or where `--run-dir` put them. No link is followed, except for the folders
+    themselves.
     """
-    found = (run for folder in folders for run in (*own_runs(folder), *_runs_below(folder)))
+    found = (run for each in folders for run in (*own_runs(each), *_runs_of_demos(each), *_runs_below(each)))
     return newest_first({run.absolute(): run for run in found}.values())
 
 
@@ -65,8 +68,11 @@ def newest_first(paths: Iterable[Path]) -> list[Path]:
 
 
 def changed(run: Path) -> float | None:
-    """Return when a run last changed, as Unix time, even if run.json is missing; None if the folder is not a run."""
-    return _written(run / "run.json", stat.S_IFREG) or _written(run / "journal", stat.S_IFDIR)
+    """Return when a run last changed, as Unix time, even if run.json is missing; None if the folder is not a run.
+
+    Other programs have folders called "journal", too: without a run.json, there must be a file of ours in it.
+    """
+    return _written(run / "run.json", stat.S_IFREG) or _journal_written(run)
 
 
 def measured(folder: Path) -> float | None:
@@ -74,6 +80,14 @@ def measured(folder: Path) -> float | None:
     from oomph.monitor.store import TAIL  # late: `oomph run` need not wait for it
 
     return None if changed(folder) is not None else _written(folder / TAIL, stat.S_IFREG)
+
+
+def _journal_written(run: Path) -> float | None:
+    at = _written(run / "journal", stat.S_IFDIR)
+    if at is None or is_own_place(run):
+        return at
+    names = (entry.name for entry in _entries(run / "journal", _MOST_ENTRIES))
+    return at if any(map(_JOURNAL_FILE.fullmatch, names)) else None
 
 
 def _written(path: Path, kind: int) -> float | None:
@@ -102,6 +116,13 @@ def _is_folder(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
+
+
+def _runs_of_demos(folder: Path) -> Iterator[Path]:
+    """Yield the folders in those of demonstrations, some of which are run directories."""
+    for place in _own_places(folder, (DEMO,)):
+        for demo in _folders_in(place):
+            yield from newest_first(_folders_in(demo))
 
 
 def _runs_below(folder: Path) -> Iterator[Path]:

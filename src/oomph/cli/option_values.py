@@ -1,0 +1,66 @@
+"""Parses the values of options: a checkpoint interval, a profile's steps, whole numbers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from oomph.errors import UsageError
+from oomph.protocol.profile_window import ProfileWindow
+
+_EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
+_LONGEST_NUMBER = 18
+_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def every(text: str | None) -> tuple[int | None, float | None]:
+    """Parse the value of `--checkpoint-every` into steps or seconds. Raises UsageError for anything else."""
+    if text is None:
+        return None, None
+    found = _EVERY.match(text)
+    if found is None or float(found[1]) <= 0 or (found[2] is None and "." in found[1]):
+        raise UsageError(f"--checkpoint-every expects steps (100) or a time (30s, 5m, 1h), not {text}")
+    if found[2] is None:
+        return int(found[1]), None
+    return None, float(found[1]) * _UNITS[found[2]]
+
+
+def checkpoint_interval(text: str) -> str:
+    """Check the value of `--checkpoint-every`, for argparse. Raises UsageError."""
+    every(text)
+    return text
+
+
+def profile_window(text: str) -> ProfileWindow:
+    """Parse the value of `--profile`. Raises UsageError if it is not START:STOP."""
+    try:
+        return ProfileWindow.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--profile: {error}") from None
+
+
+def positive(text: str) -> int:
+    """Parse a whole number above 0, for argparse."""
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
+    return int(text)
+
+
+def number_of_workers(text: str) -> int:
+    """Parse the number of workers, for argparse. Raises UsageError."""
+    from oomph.run.directory.run_directory import MOST_WORKERS
+
+    return _up_to(MOST_WORKERS, "--workers", text)
+
+
+def nth_fit(text: str) -> int:
+    """Parse the number given with `--fit`, for argparse. Raises UsageError."""
+    from oomph.reach.channel import MOST_FITS
+
+    return _up_to(MOST_FITS, "--fit", text)
+
+
+def _up_to(most: int, option: str, text: str) -> int:
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER or not 1 <= int(text) <= most:
+        raise UsageError(f"{option} expects a whole number from 1 to {most}, not {text}")
+    return int(text)
