@@ -221,6 +221,10 @@ class SupervisedKernel(Kernel):
         wait_until(lambda: not lives(pid), LIMIT, "the kernel survives SIGKILL")
         time.sleep(0.1)
 
+    def listen_again(self) -> None:
+        """Wait until the client hears the kernel that follows: what it prints before the client reconnects is lost."""
+        wait_until(lambda: self.run("print('heard')").out, LIMIT, "nothing is heard of the next kernel")
+
     def interrupt_one_pid(self) -> None:
         """Interrupt only the process that was started, as VS Code does."""
         os.kill(self.started, signal.SIGINT)

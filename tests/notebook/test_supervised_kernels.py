@@ -117,6 +117,7 @@ def test_interrupts_while_the_kernel_starts_do_not_end_it(kernel: SupervisedKern
 
 def test_stdin_and_display_updates_work_after_a_restart(kernel: SupervisedKernel) -> None:
     kernel.kill()
+    kernel.listen_again()
     asking = kernel.send("print(input('name? '))", allow_stdin=True)
     assert kernel.client.get_stdin_msg(timeout=LIMIT)["content"]["prompt"] == "name? "
     kernel.client.input("Ada")
