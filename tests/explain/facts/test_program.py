@@ -32,6 +32,7 @@ def _frame(function: str, file: str = f"{_LIB}/trainers/trainer.py", line: int =
         (["load_model", "deserialize_keras_object", "from_config", "build"], "load"),
         (["add", "build"], "build"),
         (["compile"], "compile"),
+        (["<module>", "_load_library"], "import"),
         (["error_handler"], None),
     ],
 )
@@ -63,7 +64,8 @@ def test_innermost_frames_of_user_and_library() -> None:
     program = _read(
         _HEAD, _frame("<module>", "train.py", 3), _frame("main", "train.py", 42), _frame("fit"), _frame("step")
     )
-    assert str(program.own_place) == "train.py:42"
+    assert program.own_place is not None
+    assert (program.own_place.file, program.own_place.code_line) == ("train.py", 42)
     assert program.library_place is not None
     assert (program.library_place.function, program.library_place.line) == ("step", 5)
 

@@ -46,7 +46,7 @@ def _read(*lines: str) -> VersionReader:
 )
 def test_printed_version_is_exact(line: str, library: Library, exact: tuple[int, ...]) -> None:
     (fact,) = (each for each in _read("", line).found if each.library == library)
-    assert fact.versions.exact == exact
+    assert fact.versions == VersionRange.exactly(exact)
     assert fact.line == 2
 
 
@@ -60,8 +60,8 @@ def test_printed_version_is_exact(line: str, library: Library, exact: tuple[int,
     ],
 )
 def test_requirement_is_not_an_installed_version_of_what_it_names(line: str) -> None:
-    found = {each.library: each.versions.exact for each in _read(line).found}
-    assert found in ({}, {"tensorflow": (2, 15, 0)})
+    found = {each.library: each.versions for each in _read(line).found}
+    assert found in ({}, {"tensorflow": VersionRange.exactly((2, 15, 0))})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_ranges_of_several_lines_are_joined_and_keep_the_line_that_narrowed_them
 def test_last_printed_version_is_in_force() -> None:
     lines = ("tensorflow==2.10.0", "Successfully installed tensorflow-2.15.0", "external/local_xla/xla/a.cc")
     (fact,) = _read(*lines).found
-    assert (fact.versions.exact, fact.line) == ((2, 15, 0), 2)
+    assert (fact.versions, fact.line) == (VersionRange.exactly((2, 15, 0)), 2)
 
 
 def test_gpu_is_known_by_name_and_compute_capability() -> None:

@@ -14,10 +14,8 @@ Library = Literal[
 PackageManager = Literal["conda", "pip", "poetry", "uv"]
 ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
 NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
-FileFormat = Literal["webp", "png", "jpeg", "gif", "bmp", "html", "gzip", "zip", "hdf5", "git-lfs pointer", "empty"]
-FailedStep = Literal[
-    "modprobe", "reinstalled", "driver reinstalled", "smaller batch", "memory growth", "pip install", "conda install"
-]
+FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5", "git-lfs pointer"]
+FailedStep = Literal["modprobe", "smaller batch", "memory growth", "pip install", "conda install"]
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,6 @@ class CodePlace:
     code_line: int | None
     function: str
     line: int | None
-
-    def __str__(self) -> str:
-        return self.file + (f":{self.code_line}" if self.code_line else "")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from oomph.files.patterns import lazy_pattern
 
 # Functions of Keras and TensorFlow, and the phase that calling them begins. A later frame is nearer to the error.
 _PHASES: dict[str, ProgramPhase] = {
+    "<module>": "import",
     "fit": "fit",
     "fit_generator": "fit",
     "train_on_batch": "fit",

@@ -34,11 +34,6 @@ class VersionRange(NamedTuple):
         """Return the range of this version and all that are more precise."""
         return cls(known, known)
 
-    @property
-    def exact(self) -> Version | None:
-        """The version, if it is known as precisely as the log prints it."""
-        return self.since if self.since == self.until else None
-
     def is_from(self, first: Version) -> bool:
         """True if every version of the range is `first` or later."""
         return self.since is not None and not _less(self.since, first)
@@ -63,12 +58,6 @@ class VersionRange(NamedTuple):
         if _less(other.until, self.until):
             return other.until
         return max(self.until, other.until, key=len)
-
-    def __str__(self) -> str:
-        since, until = (".".join(map(str, end or ())) for end in (self.since, self.until))
-        if since == until:
-            return since
-        return f"{since} or later" if not until else f"{until} or earlier" if not since else f"{since} to {until}"
 
 
 def _less(one: Version, other: Version) -> bool:
