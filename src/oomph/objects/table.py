@@ -132,7 +132,12 @@ def kind_of_tag(tag: str) -> Kind:
 
 
 def is_outside(cls: type) -> bool:
-    """True if objects of this class lie outside the training state: locks, files, loggers, connections."""
+    """True if objects of this class lie outside the training state: locks, files, loggers, connections.
+
+    So do symbolic tensors: what a layer keeps of its last trace has no value, and the next trace replaces it.
+    """
+    if any(base.__name__ == "SymbolicTensor" and code.is_of_library(base) for base in cls.__mro__):
+        return True
     inert = cls.__module__.partition(".")[0] in _INERT or cls.__module__.startswith((*_STORED, _STATISTICS))
     return inert and not _is_iterator_of_python(cls)
 

@@ -10,7 +10,7 @@ from oomph.journal.journal import Event
 from oomph.protocol.reasons import because
 from oomph.run.report.account import account
 from oomph.run.report.attempts import repeats
-from oomph.run.report.labels import ORDER
+from oomph.run.report.labels import ORDER, meaning
 from oomph.run.report.story import as_text, story_of
 from oomph.run.report.summary import Summary, improvement, result_in_words, summarise
 
@@ -249,6 +249,12 @@ def test_label_is_reported_with_its_reasons_in_text_and_document() -> None:
     ended = summarise([*killed_once(kind=None), lost], 0)
     rows = account(ended, "runs/x")
     assert "the result     not equal to undisturbed training; attribute best of callback Own" in rows
+
+
+def test_state_that_was_not_restored_is_no_proof_of_a_difference() -> None:
+    unknown = because("object", where="callback", what="Own", trouble="")
+    assert meaning("not-equal", 3, [unknown]).startswith("may differ from undisturbed training")
+    assert meaning("not-equal", 3, [unknown, because("epoch-restarted")]) == "not equal to undisturbed training"
 
 
 def test_text_shows_only_the_first_reasons_but_the_document_shows_all() -> None:

@@ -133,6 +133,20 @@ def counting_function():
     return tf.function(function)
 
 
+class Gate(keras.layers.Layer):
+    """A layer that keeps a tensor of its call, as layers do that add a loss of their own later."""
+
+    def call(self, x):
+        self.importance = tf.reduce_mean(x)
+        return x
+
+
+def test_symbolic_tensor_left_by_a_trace_is_not_lost_state(resume):
+    found = resume(lambda: Holder(Gate()), lambda holder: tf.function(holder.value)(tf.ones((2, 2))))
+    assert tf.is_symbolic_tensor(found.killed.value.importance)
+    assert found.lost == []
+
+
 def test_iterator_whose_state_grows_during_examination_is_restored(resume, monkeypatch):
     saved, looks = DatasetIterator.array, []
 

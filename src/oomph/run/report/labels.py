@@ -68,6 +68,9 @@ MEANING = {
     FAILED: "failed: the training did not finish",
     UNKNOWN: "unknown: a part of the journal was lost, and with it what faults and restarts did to the result",
 }
+_NOT_RESTORED = "may differ from undisturbed training: not everything was restored"
+_OF_UNKNOWN_EFFECT = frozenset(("object", "object-unseen", "method-failed", "state-not-saved"))
+"""The codes of reasons for "not-equal" that name missing state without a comparison that shows a difference."""
 _NOTHING_REPEATED = "unverified: everything known was restored; no step had to be repeated, so none could be compared"
 SMALLER = "smaller batches"
 """The kind of guard that --allow-smaller-batch selects."""
@@ -87,6 +90,8 @@ class Labelled(NamedTuple):
 
 def meaning(label: str, repeated: int, reasons: Sequence[Reason]) -> str:
     """Describe what a label means for a run that repeated this many steps."""
+    if label == NOT_EQUAL and reasons and all(reason.code in _OF_UNKNOWN_EFFECT for reason in reasons):
+        return _NOT_RESTORED
     is_unneeded = label == UNVERIFIED and not repeated and not reasons
     return _NOTHING_REPEATED if is_unneeded else MEANING.get(label, label)
 
