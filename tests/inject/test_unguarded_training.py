@@ -39,6 +39,8 @@ def stand_in(folder: Path, module: str, owner: str, method: str) -> str:
         ("keras-2", "keras.src.engine.training", "Model", "make_train_function"),
         ("keras-2", "keras.engine.training_v1", "Model", "_make_train_function"),
         ("keras-2", "tf_keras.src.optimizers.optimizer", "_BaseOptimizer", "apply_gradients"),
+        ("keras-2", "tf_keras.src.optimizers.legacy.optimizer_v2", "OptimizerV2", "apply_gradients"),
+        ("keras-2", "keras.optimizers.optimizer", "_BaseOptimizer", "apply_gradients"),
         (
             "estimator", "tensorflow_estimator.python.estimator.estimator", "Estimator",
             "_convert_train_steps_to_hooks",

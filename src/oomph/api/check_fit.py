@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.models import optimizers_of, require_compiled
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.rebuilding import linear, rebuilt
@@ -51,8 +51,7 @@ def check(model: Any, x: Any, y: Any = None, **arguments: Any) -> Checked:
         ExamineError: if the model is not compiled.
         TypeError: if `fit` does not accept an argument.
     """
-    if not getattr(model, "compiled", False):
-        raise ExamineError("the model is not compiled")
+    require_compiled(model)
     line, asked = calling(), _arguments(model, x, y, arguments)
     given = _without_state(asked)
     is_built = _build(model, given)

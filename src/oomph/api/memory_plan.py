@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from oomph.errors import ExamineError
+from oomph.keras_bridge.models import require_compiled
 from oomph.planning.device import device_of
 from oomph.planning.gpu_costs import limit_of
 from oomph.planning.live import samples, subject
@@ -54,8 +54,7 @@ def plan(
     """
     if any(size < 1 for size in batches):
         raise ValueError(f"batch sizes must be at least 1, not {min(batches)}")
-    if not getattr(model, "compiled", False):
-        raise ExamineError("the model is not compiled")
+    require_compiled(model)
     device = limit_of(device_of(gpu, os.environ, lambda text: None))
     given = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}
     strategy = model.distribute_strategy

@@ -7,6 +7,7 @@ two methods.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,10 +16,28 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import tensorflow as tf
 
+from oomph.errors import ExamineError
 from oomph.keras_bridge.batch.batches import without_optionals
 from oomph.keras_bridge.code import is_users, set_by_libraries
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.protocol.replacements import UNGUARDED_KINDS
+
+
+def is_of_keras_2(thing: Any) -> bool:
+    """True for an object of Keras 2, which may be in use beside Keras 3 as tf_keras."""
+    kind: Any = type(thing)
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__} & {"keras", "tf_keras"}
+    return any(str(getattr(sys.modules.get(name), "__version__", "")).startswith("2.") for name in packages)
+
+
+def require_compiled(model: Any) -> None:
+    """Raise ExamineError unless this is a compiled model of Keras 3."""
+    if is_of_keras_2(model):
+        known = UNGUARDED_KINDS["keras-2"]
+        raise ExamineError(f"the model is one of {known.what}, which oomph cannot examine: {known.instead}")
+    if not getattr(model, "compiled", False):
+        raise ExamineError("the model is not compiled")
 
 
 def optimizers_of(model: Any) -> list[Any]:

@@ -43,7 +43,8 @@ CALLS = {
     "RngReadAndSkip": "tf.random.Generator",
 }
 """Maps each graph operation to the call that it most likely comes from, if nothing else is known."""
-SUPERVISED = "supervised only: no micro-batches, no checkpoints; a restart starts it over"
+_UNGUARDED = "supervised only: no micro-batches, no checkpoints"
+SUPERVISED = f"{_UNGUARDED}; a restart starts it over"
 
 
 def instead_of(*calls: str) -> str:
@@ -58,13 +59,19 @@ class UnguardedKind(NamedTuple):
 
     what: str
     instead: str
+    restart: str = "starts it over"
+    """The effect of a restart."""
 
 
 UNGUARDED_KINDS = {
     "keras-2": UnguardedKind(
         "Keras 2", "use Keras 3: without TF_USE_LEGACY_KERAS and tf_keras, on TensorFlow 2.16 or newer"
     ),
-    "estimator": UnguardedKind("an estimator", "use model.fit in Keras 3, on TensorFlow 2.16 or newer"),
+    "estimator": UnguardedKind(
+        "an estimator",
+        "use model.fit in Keras 3, on TensorFlow 2.16 or newer",
+        restart="continues from the checkpoints in its model_dir, if the script sets one",
+    ),
     "tensorflow-1": UnguardedKind("a TensorFlow 1 optimizer", "use model.fit in Keras 3, or oomph.steps"),
     "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
     "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
@@ -77,4 +84,5 @@ def unguarded_in_words(site: str, kind: str) -> str:
     known = UNGUARDED_KINDS.get(kind)
     if known is None:  # from a later oomph
         return f"unguarded: training at {site}, {SUPERVISED}"
-    return f"unguarded: {site} trains with {known.what}, {SUPERVISED}. To have it guarded, {known.instead}"
+    meaning = f"{_UNGUARDED}; a restart {known.restart}"
+    return f"unguarded: {site} trains with {known.what}, {meaning}. To have it guarded, {known.instead}"

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
-from oomph.journal.events import RehearsalEnded
-from oomph.journal.journal import last, read_journal
+from oomph.journal.events import RehearsalEnded, UnguardedTraining
+from oomph.journal.journal import facts, last, read_journal
 from oomph.process.child import Child
 from oomph.process.command import Command
 from oomph.process.own_process import isolated_command, isolated_environ
 from oomph.protocol.creations import Earlier
 from oomph.protocol.handover import Injection, has_fired
+from oomph.protocol.replacements import UNGUARDED_KINDS
 from oomph.rehearse.judge import FAULTS, NOT_TRIED, SURVIVED, FaultVerdict, Rehearsable, Rehearsed, judge
 from oomph.run.directory.run_directory import read_record, read_summary, work_folder
 from oomph.terminal.console import Ticking
@@ -163,6 +164,9 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
         last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
         raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
     if undisturbed.steps < 2:
+        for found in facts(undisturbed.events, UnguardedTraining):
+            known = UNGUARDED_KINDS[found.kind]
+            raise ExamineError(f"{found.site} trains with {known.what}, which oomph cannot rehearse: {known.instead}")
         raise ExamineError("fewer than two training steps were seen in the script")
 
 

@@ -38,8 +38,8 @@ def _rows() -> Iterator[_Row]:
     for keras in ("tf_keras.src", "keras.src", "keras"):  # next to Keras 3, up to TensorFlow 2.15, up to 2.12
         yield _Row("keras-2", f"{keras}.engine.training", "Model", "make_train_function")
         yield _Row("keras-2", f"{keras}.engine.training_v1", "Model", "_make_train_function")
-    for keras in ("tf_keras.src", "keras.src"):  # in the script's own loop
-        yield _Row("keras-2", f"{keras}.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")
+        yield _Row("keras-2", f"{keras}.optimizers.optimizer", "_BaseOptimizer", "apply_gradients")  # in its own loop
+        yield _Row("keras-2", f"{keras}.optimizers.legacy.optimizer_v2", "OptimizerV2", "apply_gradients")
     estimator = "tensorflow_estimator.python.estimator.estimator"
     yield _Row("estimator", estimator, "Estimator", "_convert_train_steps_to_hooks")
     yield _Row("tensorflow-1", "tensorflow.python.training.optimizer", "Optimizer", "apply_gradients")

@@ -98,6 +98,11 @@ class Monitor(keras.callbacks.Callback):  # type: ignore[misc]
         if self._running is not None:
             self._running.meter.end_epoch()
 
+    def _implements_train_batch_hooks(self) -> bool:
+        return False
+
+    _implements_test_batch_hooks = _implements_predict_batch_hooks = _implements_train_batch_hooks
+
     def on_test_begin(self, logs: Any = None) -> None:
         if self._running is not None:
             self._running.meter.pause()

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from oomph.errors import ExamineError
+from oomph.keras_bridge.models import require_compiled
 from oomph.planning.gpu_costs import limit_of
 from oomph.planning.live import dry_run, samples, subject
 from oomph.planning.live.compiled_step import ModelStep, with_xla
@@ -107,8 +108,7 @@ class _Planned:
 def _model(reached: Reached, arguments: Mapping[str, Any], device: Device | None) -> _Planned:
     """Return the subject of the plan for a call to `fit` or `train_on_batch`."""
     model = reached.model
-    if not getattr(model, "compiled", False):
-        raise ExamineError("the model is not compiled")
+    require_compiled(model)
     strategy = model.distribute_strategy
     check(strategy, reached.kind)
     if arguments.get("policy"):

@@ -18,6 +18,7 @@ from oomph.script import session
 
 if TYPE_CHECKING:
     from oomph.resume.loop.resumable import ResumableLoop
+    from oomph.resume.loop.state import Root
     from oomph.resume.training.fits import Fits
 
 T = TypeVar("T")
@@ -95,12 +96,24 @@ def begin(steps: Steps) -> LoopObserver:
         fits = _guard()
         if fits is None or fits.session.run_dir is None or not fits.own_session().is_owner_now():
             return Unwatched()
+        older = _of_keras_2(steps.state)
+        if older is not None:
+            session.warn(f"{older} belongs to Keras 2, which oomph.steps cannot save: no checkpoints")
+            return Unwatched()
         if not fits.claim(steps):
             return Unwatched()
     except Exception as error:
         session.warn(f"{type(error).__name__}: {error}; this loop cannot be resumed")
         return Unwatched()
     return _Watched(fits, steps)
+
+
+def _of_keras_2(state: Any) -> Root | None:
+    """Return an object of Keras 2 in a loop's state, or None if there is none."""
+    from oomph.keras_bridge.models import is_of_keras_2
+    from oomph.resume.loop.state import roots_of
+
+    return next((root for root in roots_of(state) if is_of_keras_2(root.thing)), None)
 
 
 def _guard() -> Fits | None:

@@ -273,6 +273,8 @@ def _checked_state(state: Any) -> Any:
     if isinstance(state, (list, tuple, dict)) and not state:
         raise ValueError("state is empty: list the objects that the loop changes, such as state=[model, optimizer]")
     if "tensorflow" in sys.modules:
+        import keras  # noqa: F401  # with Keras 2 in its place, nothing has imported it: this installs the guard
+
         from oomph.resume.loop.state import roots_of
 
         roots_of(state)

@@ -155,7 +155,9 @@ def remedies(label: str, reasons: Iterable[Reason]) -> list[ReasonRemedy]:
     return list(found.values()) or [ReasonRemedy("", _OF_LABELS[label])]
 
 
-NOT_LOADED = "the script ran unguarded: its Python did not load oomph (was it started with -I, -E or -S?)"
+NOT_LOADED = (
+    "the script ran unguarded: its Python did not load oomph (is it older than 3.10, or started with -I, -E or -S?)"
+)
 NO_PYTHON = "the command ran unguarded: no Python in it loaded oomph (is there one? -I, -E and -S keep oomph out)"
 NO_RECORD = "without a run directory, there is no record of whether training was guarded"
 NONE_SEEN = "no training was seen, so nothing was guarded"
