@@ -52,7 +52,7 @@ def test_undefined_symbol_in_a_custom_op_suggests_rebuilding_it() -> None:
 @pytest.mark.parametrize(
     ("path", "remedy"),
     [
-        ("/env/lib/python3.9/site-packages/tensorflow_text/core/pybinds/x.so", "--no-cache-dir tensorflow_text"),
+        ("/env/lib/python3.9/site-packages/tensorflow_io/core/pybinds/x.so", "Install the tensorflow_io that belongs"),
         (
             "/env/lib/python3.9/site-packages/tensorflow/python/_pywrap_tensorflow_internal.so",
             "Install TensorFlow again",
@@ -140,7 +140,6 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
         (LOSS.format("(None, 1)", "(None, 10)"), 'the last layer has 10 units: compile with loss="sparse_'),
         (LOSS.format("(None, 10)", "(None, 1)"), "make it Dense(10, "),
         (LOSS.format("(None, 3)", "(None, 5)"), "3 columns, but the last layer has 5 units: make it Dense(3)"),
-        (LOSS.format("(None, 7)", "(None, 1, 7)"), "an axis of size 1 more than (None, 7)"),
         (LOSS.format("(None, 4)", "(None, 62, 62, 4)"), "GlobalAveragePooling2D() before the last Dense"),
         (LOSS.format("(8, 64, 64, 1)", "(8, 64, 64, 21)"), "to_categorical(mask, 21)"),
         (
@@ -153,10 +152,6 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
             'Dense(1, activation="sigmoid")',
         ),
         (
-            "logits and labels must be broadcastable: logits_size=[11664,100] labels_size=[16,100]",
-            "11664 rows for 16 labels",
-        ),
-        (
             "InvalidArgumentError: logits and labels must have the same first dimension, got logits shape [32,10] and "
             "labels shape [320]",
             'loss="categorical_crossentropy"',
@@ -165,10 +160,6 @@ NO_PACKAGE = "ERROR: Could not find a version that satisfies the requirement {0}
             "InvalidArgumentError: logits and labels must have the same first dimension, got logits shape [1600,10] "
             "and labels shape [32]",
             "put Flatten()",
-        ),
-        (
-            "ValueError: Error when checking target: expected fc to have shape (10,) but got array with shape (1,)",
-            "keras.utils.to_categorical(y, 10)",
         ),
         ("InvalidArgumentError: Incompatible shapes: [128] vs [96]", "drop_remainder=True"),
         ("InvalidArgumentError: Incompatible shapes: [8,64,64,1] vs [8,64,64,3]", "Only the channels differ, 1 and 3"),
@@ -216,21 +207,13 @@ def test_first_remedy_depends_on_shapes_labels_and_versions_in_the_log(log: str,
             "Keras 3 only supports V3 `.keras` and `.weights.h5` files: filepath=models/checkpoint",
             "Load the weights with",
         ),
-        ("AttributeError: module 'tensorflow' has no attribute 'mul'", "tf.multiply"),
         (
             "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'",
             "tf.compat.v1.train.Adam",
         ),
-        ("ModuleNotFoundError: No module named 'tensorflow.contrib.slim'", "tf_slim"),
         (
             "NotFoundError: Op type not registered 'BatchMatMulV2' in binary running on box",
             "as new as the one that saved it",
-        ),
-        (
-            "FailedPreconditionError: Error while reading resource variable a/gamma from Container: localhost. This "
-            "could mean that the variable was uninitialized. "
-            "Not found: Resource localhost/a/gamma/N10tensorflow3VarE does not exist.",
-            "a/gamma was never initialised",
         ),
         (
             "ValueError: No gradients provided for any variable, check your graph for ops that do not support "
@@ -258,27 +241,31 @@ def test_first_remedy_depends_on_moved_names_and_missing_objects(log: str, words
 
 
 IN_SCRIPT = 'Traceback (most recent call last):\n  File "train.py", line 12, in main\n    go()\n'
+OWN_LINE = "Correct train.py:12 in main, the innermost line of your code"
 IN_KERAS = f'{IN_SCRIPT}  File "/env/lib/python3.11/site-packages/keras/src/models/model.py", line 5, in fit\n    f()\n'
 
 
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        (f"{IN_SCRIPT}NameError: name 'K' is not defined", "from tensorflow.keras import backend as K"),
-        (f"{IN_SCRIPT}NameError: name 'steps' is not defined", "At train.py:12 in main, steps is not defined"),
-        (f"{IN_SCRIPT}KeyError: 'rate'", "At train.py:12 in main, the key 'rate' is missing"),
-        ("KeyError: 'rate'", "At the line that raised the error, the key 'rate' is missing"),
+        (
+            f"{IN_SCRIPT}NameError: name 'steps' is not defined",
+            OWN_LINE,
+        ),
+        ("KeyError: 'rate'", "Correct the line that raised the error"),
         ("KeyError: 'val_acc'", "Write val_accuracy in place of val_acc"),
-        (f"{IN_SCRIPT}AttributeError: 'Trainer' object has no attribute 'sesion'", "a Trainer has no sesion"),
-        (f"{IN_SCRIPT}AttributeError: 'NoneType' object has no attribute 'shape'", "cv2.imread returns"),
-        (f"{IN_SCRIPT}FileNotFoundError: [Errno 2] No such file or directory: 'a/b.csv'", "a/b.csv is not there"),
-        (f"{IN_SCRIPT}ModuleNotFoundError: No module named 'sklearn'", "pip install scikit-learn"),
-        (f"{IN_SCRIPT}IndexError: list index out of range", "At train.py:12 in main, the list is empty or shorter"),
+        (
+            f"{IN_SCRIPT}AttributeError: 'Trainer' object has no attribute 'sesion'",
+            OWN_LINE,
+        ),
+        (
+            f"{IN_SCRIPT}IndexError: list index out of range",
+            OWN_LINE,
+        ),
         (f"{IN_SCRIPT}TypeError: build() got an unexpected keyword argument 'zoom'", "build does not accept zoom"),
-        ("train.py: error: the following arguments are required: --data", "Give --data on the command line"),
         (f"{IN_KERAS}RuntimeError: You must compile your model before training/testing.", "Call model.compile("),
         (f"{IN_KERAS}AttributeError: 'Tensor' object has no attribute 'numpy'", "compile(run_eagerly=True)"),
-        (f"{IN_SCRIPT}ValueError: something of my own", "Correct train.py:12 in main, the innermost line of your code"),
+        (f"{IN_SCRIPT}ValueError: something of my own", OWN_LINE),
     ],
 )
 def test_script_error_remedy_uses_names_and_line_of_its_traceback(log: str, words: str) -> None:
@@ -289,7 +276,7 @@ def test_traceback_without_its_header_still_yields_the_script_line() -> None:
     frames = (
         '  File "train.py", line 9, in <module>\n    main()\n  File "train.py", line 5, in main\n    x = rates["a"]\n'
     )
-    assert "At train.py:5 in main," in first_remedy(f"{frames}KeyError: 'a'")
+    assert "Correct train.py:5 in main," in first_remedy(f"{frames}KeyError: 'a'")
 
 
 LOCAL = "on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu"
@@ -332,18 +319,16 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
         ('KeyError: "Couldn\'t find field google.protobuf.FileOptions.x"', "another version of protobuf"),
         ("AlreadyExistsError: Another metric with the same name already exists.", "Keras of TensorFlow's own version"),
         ("AttributeError: module 'tensorflow' has no attribute 'enable_eager_execution'", "Leave the call out"),
-        ("AttributeError: module 'keras.backend' has no attribute 'tf'", "Write tf in place of K.tf"),
+        ("AttributeError: module 'tensorflow' has no attribute 'mul'", "tf.multiply for mul"),
         (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,96,48], [3,3,48,8].", "channels last"),
         (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,1,48], [3,3,48,8].", "larger input"),
         (
             NEGATIVE + f"2 from 1 for '{{{{node p}}}} = MaxPool[{NCHW}](x)' with input shapes: [?,96,48,1].",
             "channels_last",
         ),
-        (NEGATIVE + "2 from 1 for 'pool_1/MaxPool'", "image_data_format"),
         (NEGATIVE + "5 from 4 for 'pool_1/MaxPool'", "larger input"),
         ("AttributeError: 'Model' object has no attribute '_feed_sizes'", "versions of TensorFlow and Keras"),
         ("AttributeError: 'Network' object has no attribute '_made'", "_made of a Network is Keras's own"),
-        ("ModuleNotFoundError: No module named 'tensorflow.contrib.keras.api'", "from tensorflow.keras in place"),
         ("NotFoundError: Key head/bias not found in checkpoint", "empty directory (model_dir, train_dir)"),
         (f"NonMatchingChecksumError: Artifact {SOURCE}, has wrong checksum:", f"{SOURCE} was replaced"),
         (f"NonMatchingChecksumError: Artifact {SOURCE}, downloaded to /d/a.zip, has wrong checksum:", SOURCE),
@@ -353,21 +338,10 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
             "NumPy below 1.20",
         ),
         ("TypeError: object of type <class 'numpy.float32'> cannot be safely interpreted as an integer.", "int(n)"),
-        ("ModuleNotFoundError: No module named 'keras.legacy.layers'", "Keras 2.3.1"),
         ("ImportError: libcublas.so.7.5: cannot open shared object file: No such file", "CUDA 7, for which"),
         ("WARNING:tensorflow:Your input ran out of data; interrupting training.", "number of samples // batch size"),
         (UNFED + "defined at train.py:3", "Feed Placeholder_2 as well"),
-        (UNFED + "defined at <ipython-input-5-0123456789ab>:3", "Restart the notebook's kernel"),
     ],
 )
 def test_first_remedy_depends_on_the_numbers_and_context_of_a_line(log: str, words: str) -> None:
     assert words in first_remedy(log)
-
-
-def test_plain_error_in_keras_hdf5_code_suggests_h5py() -> None:
-    frame = '  File "/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", line 9, in load\n    if names:\n'
-    log = f"{frame}ValueError: The truth value of an array with more than one element is ambiguous."
-    assert "h5py" in first_remedy(log)
-    assert "h5py" not in first_remedy(
-        log.replace("/opt/v/lib/python3.7/site-packages/keras/engine/saving.py", "draw.py")
-    )

@@ -65,7 +65,6 @@ NO_IMAGE = (
     ("log", "words"),
     [
         (CUDNN, ("nvidia-smi", "restart a notebook's kernel", "TF_FORCE_GPU_ALLOW_GROWTH=true")),
-        (CUDNN + "E cuda_dnn.cc:381] Possibly insufficient driver version: 384.130.0", ("NVIDIA driver, 384.130.0",)),
         (CUDNN + "E cuda_dnn.cc:381] Possibly insufficient driver version: 515.86.1", ("restart a notebook's kernel",)),
         (FULL + CUDNN, ("Restart the notebook's kernel", "not even 172.19M was left")),
         (FULL + CUBLAS, ("Restart the notebook's kernel", "not even 172.19M was left")),
@@ -84,7 +83,6 @@ NO_IMAGE = (
         (OLD_CUDNN.format("7301 (compatibility version 7300)", " 7003"), ("cuDNN 7301 by 7.0 (7.0.3)", "cudnn=7.0")),
         (OLD_CUDNN.format("8.0.5", ": 8.6.0. "), ("nvidia-cudnn-cu11==8.6.0.*",)),
         (OLD_CUDNN.format("7.3.1", ": 7.4.2. "), ("7.4.2 or newer", "cudnn>=7.4,<8")),
-        (NO_IMAGE.format("Internal"), ("2.3 has none for compute capability 5.0", "2.2, or 2.4 or later")),
         (
             "I gpu_device.cc:1] name: GTX 960M, compute capability: 5.0\n" + NO_IMAGE.format("Internal"),
             ("capability 5.0,",),
@@ -131,7 +129,6 @@ FRAME = '  File "/env/lib/python3.9/site-packages/{}", line 16 in {}\n'
     ("path", "function", "words"),
     [
         ("pyarrow/parquet.py", "read", "Install pyarrow, in which it crashed, and TensorFlow again"),
-        ("tensorflow/core/framework/tensor_shape_pb2.py", "<module>", "Install TensorFlow again, with the protobuf"),
         ("tensorflow/python/pywrap_tensorflow.py", "<module>", "it crashes while its library is loaded"),
     ],
 )
@@ -159,8 +156,6 @@ def test_crash_remedy_depends_on_the_package_of_the_innermost_frame(path: str, f
             "data type float64",
             "float64 needs 5.20 GiB, float32 half of it",
         ),
-        ("tensorflow.python.framework.errors_impl.UnavailableError: Transport closed", "more parameter servers"),
-        ("E master.cc:269] Master init: Unavailable: OS Error", "Start the parameter servers and the chief first"),
         (
             "UNKNOWN: Error invoking NCCL: unhandled cuda error\n\t [[{{node NcclAllReduce_1}}]]",
             "HierarchicalCopyAllReduce",
@@ -183,10 +178,6 @@ TRAINING = "I gpu_device.cc:1] Created device GPU:0, GPU:1\nEpoch 1/10\n"
         (
             "1999/2000 [============================>.] - ETA: 0s - loss: 0.1\nit is stuck",
             "make the validation shorter",
-        ),
-        (
-            CUDA_10 + RTX_30 + "no output for 20 minutes",
-            "compiles every kernel for the newer GPU (compute capability 8.6)",
         ),
     ],
 )

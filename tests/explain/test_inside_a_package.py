@@ -50,7 +50,6 @@ def test_wrong_data_type_inside_a_package_is_not_a_version_mismatch() -> None:
             "TensorFlow and a Keras that match",
         ),
         ("'Tensor' object has no attribute 'numpy'", "run as a graph"),
-        ("name 'tf' is not defined", "import tensorflow as tf"),
         (
             "What I see is ValueError: No loss found. You may have forgotten to provide a `loss` argument",
             "compile a loss",

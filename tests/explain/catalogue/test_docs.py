@@ -83,7 +83,7 @@ def test_pages_are_readable_without_valid_json_front_matter(
 
 
 def test_diagnosis_loads_only_signatures_that_could_match_the_log() -> None:
-    """There are two thousand: loading all of them would take longer than the rest of the startup."""
+    """There are a thousand: loading all of them would take longer than the rest of the startup."""
     counted = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True, timeout=60)
     assert 0 < int(counted.stdout) < 200
 

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from oomph.explain.catalogue import catalogue
 from oomph.explain.catalogue.catalogue import PAGES, PageError, find, load, parse_page
 from oomph.explain.catalogue.docs import documents
 from oomph.explain.catalogue.fault import SYSTEMS, Fault, Remedy, split
@@ -113,32 +113,62 @@ def test_reference_shows_remedies_for_single_wordings_and_systems() -> None:
     assert "Slurm: Ask for a GPU" in page_text(missing)
 
 
+def with_row(monkeypatch: pytest.MonkeyPatch, name: str, row: dict[str, object]) -> None:
+    rows = catalogue.remedy_rows()
+    monkeypatch.setattr(catalogue, "remedy_rows", lambda: {**rows, name: row})
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (('text = "Use a smaller batch"', 'text = "Use a smaller batch."'), "without a full stop"),
-        (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhere = ["beos"]'), "where must be in"),
-        (('text = "Use a smaller batch"', 'text = "Use a smaller batch"\nwhen = "now"'), "when"),
-        (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\ntext = "Do."'), "without a full stop"),
-        (("confidence = 0.97", 'confidence = 0.97\n\n[[signatures.remedies]]\nuse = "rest"'), "no shared remedy"),
-        (("\n[[remedies]]\n", '\n[[remedies]]\nwhere = ["linux"]\n'), "at least one remedy on the page"),
+        ({"text": "Wait."}, "without a full stop"),
+        ({"where": ["beos"]}, "where must be in"),
+        ({"kind": "luck"}, "kind must be in"),
+        ({"needs": ["keras ~ 3"]}, "a condition cannot be read"),
+        ({"when": "now"}, "when"),
     ],
 )
-def test_invalid_remedy_is_rejected_with_the_reason(change: tuple[str, str], complaint: str) -> None:
-    before, after = change
-    text = PAGE.read_text(encoding="utf-8").replace(before, after)
-    if "at least one" in complaint:
-        text = re.sub(r'where = \["linux"\]\n(.*?)where = \["colab"\]\n', r'where = ["linux"]\n\1', text, flags=re.S)
+def test_invalid_remedy_is_rejected_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, object], complaint: str
+) -> None:
+    with_row(monkeypatch, "wait", {"text": "Wait", **change})
     with pytest.raises(PageError, match=complaint):
-        parse_page(text.encode(), PAGE)
+        parse_page(page_with('remedies = [\n  "wait",'), PAGE)
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*/*.md")), ids=lambda path: path.stem)
-def test_each_remedy_appears_once_on_a_page(page: Path) -> None:
+def test_unknown_remedy_is_rejected_by_its_id() -> None:
+    with pytest.raises(PageError, match="there is no remedy called rest-a-while"):
+        parse_page(page_with('remedies = [\n  "rest-a-while",'), PAGE)
+
+
+def test_page_needs_a_remedy_for_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_row(monkeypatch, "wait", {"text": "Wait", "where": ["linux"]})
+    with pytest.raises(PageError, match="at least one remedy on the page"):
+        parse_page(page_with('remedies = ["wait"]\nothers = ['), PAGE)
+
+
+def test_remedy_with_several_commands_is_one_for_each_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = [{"where": ["windows"], "command": "timeout 9"}, {"command": "sleep 9"}]
+    with_row(monkeypatch, "wait", {"text": "Wait", "commands": commands})
+    page = parse_page(page_with('remedies = [\n  "wait",'), PAGE)
+    assert [(each.where, each.command) for each in page.remedies[:2]] == [(("windows",), "timeout 9"), ((), "sleep 9")]
+
+
+def page_with(remedies: str) -> bytes:
+    return PAGE.read_bytes().replace(b"remedies = [", remedies.encode(), 1)
+
+
+def test_every_remedy_of_the_table_is_used() -> None:
+    tables = [tomllib.loads(split(page.read_text(encoding="utf-8"))[0]) for page in PAGES.glob("*/*.md")]
+    used = {name for table in tables for row in (table, *table["signatures"]) for name in row.get("remedies", ())}
+    assert used == catalogue.remedy_rows().keys()
+
+
+def test_no_two_remedies_are_alike() -> None:
     """If there were several copies, a correction to one would be forgotten in the others."""
-    tables = tomllib.loads(split(page.read_text(encoding="utf-8"))[0])
-    given = [*tables["remedies"], *(each for table in tables["signatures"] for each in table.get("remedies", ()))]
-    written = [repr(each) for each in [*given, *tables.get("shared", {}).values()] if "use" not in each]
-    assert [each for each, times in Counter(written).items() if times > 1] == []
-    used = Counter(each["use"] for each in given if "use" in each)
-    assert [name for name in tables.get("shared", {}) if used[name] < 2] == []
+    written = Counter(repr(sorted(row.items())) for row in catalogue.remedy_rows().values())
+    assert [row for row, times in written.items() if times > 1] == []
+
+
+def test_remedies_are_in_alphabetical_order() -> None:
+    assert list(catalogue.remedy_rows()) == sorted(catalogue.remedy_rows())

@@ -104,7 +104,7 @@ def test_fault_described_in_plain_words_is_recognised(said: str, name: str) -> N
     assert [diagnosis.name for diagnosis in diagnose(of(said))][:1] == [name]
 
 
-ERROR = "ValueError: The training dataset must have an asserted cardinality"
+ERROR = "ValueError: ('Unknown loss function', ':compute_loss')"
 
 
 def advice(text: str) -> str:
@@ -113,13 +113,13 @@ def advice(text: str) -> str:
 
 
 def test_advice_is_borrowed_from_another_page_with_matching_wording() -> None:
-    assert "TFTrainer" in advice(ERROR)
+    assert "Pass the {what}" in advice(ERROR)
 
 
 def test_advice_is_borrowed_from_a_specific_page_before_generic_errors() -> None:
     assert "moments" not in advice("TypeError: build() got an unexpected keyword argument 'zoom'")
     captured, signatures = borrowed(
-        load(), (Evidence("log", "AttributeError: 'DataFrame' object has no attribute 'ix'", 1),), lambda _: frozenset()
+        load(), (Evidence("log", "AttributeError: 'Tensor' object has no attribute 'numpy'", 1),), lambda _: frozenset()
     )
     assert signatures
     assert set(captured) <= {"class", "name"}
@@ -132,14 +132,16 @@ def test_unknown_words_get_no_borrowed_advice() -> None:
 def test_guess_without_advice_starts_with_borrowed_advice() -> None:
     (first, *_) = diagnose_log(ERROR.encode())
     assert first.confidence <= 0.5
-    assert "TFTrainer" in first.remedies[0].text
+    assert 'custom_objects={"compute_loss": compute_loss}' in first.remedies[0].text
 
 
 def test_unrelated_error_borrows_advice_from_another_page() -> None:
     traceback = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    build()\n'
-    (first, *_) = diagnose_log(f"{traceback}ImportError: cannot import name layer_from_config".encode())
+    (first, *_) = diagnose_log(
+        f"{traceback}NotImplementedError: Learning rate schedule must override get_config".encode()
+    )
     assert first.name == "unrelated"
-    assert "deserialize as layer_from_config" in first.remedies[0].text
+    assert "Add get_config to your schedule" in first.remedies[0].text
 
 
 def test_later_keras_message_lines_are_searched() -> None:

@@ -1,8 +1,9 @@
 """The catalogue: every page under pages/, read once per process.
 
-A page is a file `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose under fixed headings. front.jsonl
-contains the front matter as JSON, which can be read ten times as fast. It is written when oomph is built or installed
-(`hatch_build.py`). For pages that have changed since, the TOML is read instead.
+A page is a file `<CODE>-<name>.md`: TOML front matter between `+++` lines, then prose under fixed headings. Its front
+matter names remedies by the ids that they have in remedies.toml. front.jsonl contains the front matter as JSON, with
+the remedies written out, which can be read ten times as fast. It is written when oomph is built or installed
+(`hatch_build.py`). For pages that have changed since, or if a remedy has, the TOML is read instead.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from oomph.explain.catalogue.fault import SEVERITIES, SOURCES, SYSTEMS, Fault, remedies_in, split
+from oomph.explain.catalogue.fault import KINDS, SEVERITIES, SOURCES, SYSTEMS, Fault, remedies_in, split
 from oomph.explain.facts.condition import condition
 from oomph.files.patterns import lazy_pattern
 
 PAGES = Path(__file__).parents[1] / "pages"
+REMEDIES = Path(__file__).with_name("remedies.toml")
 MADE = Path(__file__).with_name("front.jsonl")
 _SOURCES = ("log", "exception")
 
 
 def made_front(page: bytes) -> bytes | None:
     """Return the lines of JSON that `parse_front` produced at installation, or None if the page has changed since."""
-    return _made_fronts().get(crc32(page))
+    return _made_fronts().get(_checksum_of_page(page))
 
 
 def parse_front(page: bytes) -> bytes:
@@ -35,17 +37,20 @@ def parse_front(page: bytes) -> bytes:
     The first line contains the tables, with `filed` in place of the signatures: each literal with its word, its sources
     and a line number. Each of the following lines contains the rest of one signature.
     """
+    tables = _toml(split(page.decode())[0])
+    signatures: Sequence[dict[str, Any]] = tables.pop("signatures", ())
+    tables["remedies"] = _written_out(tables["remedies"])
+    tables["filed"] = [each for line, table in enumerate(signatures, 1) for each in _filed(table, line)]
+    return "\n".join(map(json.dumps, (tables, *map(_rest, signatures)))).encode()
+
+
+def _toml(text: str) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib  # slower than everything else here, and rarely needed
     else:
         import tomli as tomllib
-    tables: dict[str, Any] = tomllib.loads(split(page.decode())[0])
-    shared = tables.pop("shared", {})
-    tables["remedies"] = _written_out(tables["remedies"], shared)
-    signatures: Sequence[dict[str, Any]] = tables.pop("signatures", ())
-    tables["filed"] = [each for line, table in enumerate(signatures, 1) for each in _filed(table, line)]
-    rest = (_rest(table, shared) for table in signatures)
-    return "\n".join(map(json.dumps, (tables, *rest))).encode()
+    tables: dict[str, Any] = tomllib.loads(text)
+    return tables
 
 
 def _filed(table: Mapping[str, Any], line: int) -> Iterator[list[Any]]:
@@ -54,19 +59,33 @@ def _filed(table: Mapping[str, Any], line: int) -> Iterator[list[Any]]:
         yield [literal, "" if table.get("goes_on") else key(literal), table.get("sources", _SOURCES), line]
 
 
-def _rest(table: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+def _rest(table: Mapping[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in table.items() if name not in ("literal", "literals", "sources", "remedies")}
+    if table.get("confidence") == 0:
+        rest["alone"] = False
     if "remedies" in table:  # as a string, which is almost free until it is parsed
-        rest["advice"] = json.dumps(_written_out(table["remedies"], shared), ensure_ascii=False)
+        rest["advice"] = json.dumps(_written_out(table["remedies"]), ensure_ascii=False)
     return rest
 
 
-def _written_out(remedies: Iterable[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the remedies, with each `use` replaced by the shared remedy it names. Raises ValueError if unknown."""
-    unknown = {each["use"] for each in remedies if "use" in each} - shared.keys()
-    if unknown:
-        raise ValueError(f"there is no shared remedy called {', '.join(sorted(unknown))}")
-    return [shared[each["use"]] if "use" in each else each for each in remedies]
+def _written_out(ids: Iterable[str]) -> list[Mapping[str, Any]]:
+    """Return the remedies with these ids: one for each command, if one has several. Raises ValueError if unknown."""
+    table = remedy_rows()
+    if unknown := set(ids) - table.keys():
+        raise ValueError(f"there is no remedy called {', '.join(sorted(unknown))}")
+    return [remedy for each in ids for remedy in _by_command(table[each])]
+
+
+def _by_command(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    rest = {name: value for name, value in row.items() if name != "commands"}
+    for command in row.get("commands", ({},)):
+        yield {**rest, **command}
+
+
+@cache
+def remedy_rows() -> Mapping[str, Mapping[str, Any]]:
+    """Return the rows of remedies.toml, by id."""
+    return _toml(REMEDIES.read_text(encoding="utf-8"))
 
 
 def front_document(pages: Sequence[bytes]) -> bytes:
@@ -76,7 +95,7 @@ def front_document(pages: Sequence[bytes]) -> bytes:
     follow.
     """
     parsed = [parse_front(page) for page in pages]
-    checksums = [_checksum(parsed), *map(crc32, pages)]
+    checksums = [_checksum(parsed), *map(_checksum_of_page, pages)]
     return b"\n\n".join([json.dumps(checksums).encode(), *parsed])
 
 
@@ -94,6 +113,16 @@ def _made_fronts() -> Mapping[int, bytes]:
     except (OSError, ValueError):
         return {}
     return dict(zip(pages, parsed, strict=True)) if checksum == _checksum(parsed) else {}
+
+
+def _checksum_of_page(page: bytes) -> int:
+    """Return the checksum of a page and the remedies that it may refer to."""
+    return crc32(page, _checksum_of_remedies())
+
+
+@cache
+def _checksum_of_remedies() -> int:
+    return crc32(REMEDIES.read_bytes())
 
 
 def _checksum(parsed: Iterable[bytes]) -> int:
@@ -228,6 +257,7 @@ def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
     yield all(r.where for r in fault.remedies), "at least one remedy on the page must have no `where`"
     yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be in {tuple(SYSTEMS)}"
+    yield not {r.kind for r in remedies} <= {"", *KINDS}, f"kind must be in {tuple(KINDS)}"
     conditions = {each for r in remedies for each in (*r.needs, *r.unless)}
     yield not all(map(_is_condition, conditions)), f"a condition cannot be read; they are {sorted(conditions)}"
     yield not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from oomph.explain.catalogue.catalogue import load
-from oomph.explain.catalogue.fault import Fault, Remedy, Signature, sentence
+from oomph.explain.catalogue.fault import KINDS, Fault, Remedy, Signature, sentence
 from oomph.explain.catalogue.xid import Xid, catalogue
 
 
@@ -99,7 +99,8 @@ def _remedies(remedies: Sequence[Remedy]) -> Iterator[str]:
     for number, remedy in enumerate(remedies, 1):
         command = f": {_code(remedy.command)}" if remedy.command else ""
         action = " *`oomph run` does this for you.*" if remedy.action else ""
-        changes = f" Changes: {remedy.changes}." if remedy.changes else ""
+        changed = remedy.changes or KINDS.get(remedy.kind)
+        changes = f" Changes: {changed}." if changed else ""
         yield f"{number}. {sentence(remedy.titled + command)}{changes}{action}"
     yield ""
 

@@ -27,6 +27,14 @@ SYSTEMS = {
     LINUX: "Linux",
 }
 """The systems that a remedy may apply to. `linux` means a Linux machine that is none of the others."""
+KINDS = {
+    "pin": "the version of a package",
+    "argument": "the script",
+    "data": "the data",
+    "environment": "variables or options of the process",
+    "machine": "the machine, its driver or its other processes",
+}
+"""The kinds of things that a remedy may change."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
 """Values from a log that are safe in a command, since every shell reads them as plain words."""
 
@@ -50,6 +58,10 @@ class Remedy(NamedTuple):
     """The conditions that the log must state, all of them; see `oomph.explain.facts.condition`."""
     unless: tuple[str, ...] = ()
     """The conditions that contradict the remedy: it is not shown if the log states one of them."""
+    applies: str = ""
+    """How a person can tell that this is the remedy to choose: "the card is older than Pascal"."""
+    kind: str = ""
+    """The kind of thing that it changes, from KINDS."""
 
     def fits(self, systems: Set[str], facts: LogFacts) -> bool:
         """True if the remedy applies to a machine that these systems describe, and no fact contradicts it."""

@@ -102,13 +102,15 @@ class _Selection:
         # This is the hot path: whatever can be done once per block is not done for each piece.
         flat = block.replace(b"\r", b"\n")
         alike = flat.translate(_WITHOUT_NUMBERS).split(b"\n")
-        telling = self._telling(set(alike))
-        progress = self._ends_of_progress(flat)
+        forms = set(alike)
+        spoken = b"\n".join(forms)  # all words of the block, in far fewer bytes
+        telling = self._telling(forms)
+        progress = self._ends_of_progress(flat, spoken)
         if telling or progress or self._context or is_last:
             end = _start_of_end(block) if is_last else len(block)
             last = flat.count(b"\n", 0, max(end - 1, 0)) + (end > 0)
             picked = self._pick(alike, telling, progress, last)
-            yield from self._without_repeats(flat, alike, picked, _numbers(block, number))
+            yield from self._without_repeats(flat, alike, spoken, picked, _numbers(block, number))
         self._before += len(alike)
         if is_last:
             yield from self._release()
@@ -129,13 +131,12 @@ class _Selection:
         self._known.update((form, telling.get(form)) for form in new if len(form) <= _LONGEST)
         return telling
 
-    def _ends_of_progress(self, flat: bytes) -> set[int]:
+    def _ends_of_progress(self, flat: bytes, spoken: bytes) -> set[int]:
         """Return the indices of the first and last pieces that contain each progress word."""
         places, pieces = set[int](), flat.count(b"\n")
         for word in self._progress:
-            first = flat.find(word)
-            if first >= 0:
-                places.add(flat.count(b"\n", 0, first))
+            if word in spoken:
+                places.add(flat.count(b"\n", 0, flat.find(word)))
                 places.add(pieces - flat.count(b"\n", flat.rfind(word)))
         return places
 
@@ -143,6 +144,9 @@ class _Selection:
         self, alike: Sequence[bytes], telling: Mapping[bytes, bool], progress: set[int], end: int
     ) -> Iterator[int]:
         """Yield the indices of pieces that contain a word, follow a report's start, show progress, or come last."""
+        if not telling and not self._context:
+            yield from sorted(progress.union(range(end, len(alike))))
+            return
         for index, form in enumerate(alike):
             opens = telling.get(form)
             if opens:
@@ -153,14 +157,14 @@ class _Selection:
                 yield index
 
     def _without_repeats(
-        self, flat: bytes, alike: Sequence[bytes], picked: Iterable[int], numbers: Sequence[int]
+        self, flat: bytes, alike: Sequence[bytes], spoken: bytes, picked: Iterable[int], numbers: Sequence[int]
     ) -> Iterator[tuple[int, bytes]]:
         """Thin out pieces that differ only in numbers and addresses: keep the first few, and both ends of each stretch.
 
         A stretch ends where something else is delivered, so that the last piece remains last.
         """
-        each_counts = [word for word in self._each_counts if word in flat]
-        readings = [*each_counts, *(word for word in self._readings if word in flat)]
+        each_counts = [word for word in self._each_counts if word in spoken]
+        readings = [*each_counts, *(word for word in self._readings if word in spoken)]
         pieces = flat.split(b"\n")
         met, ends = self._met, self._ends
         for index in picked:
