@@ -8,9 +8,12 @@ from typing import Any
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature, compiled, neighbours, sentence
 from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.matching.advice import AdvisedRemedy
 from oomph.explain.matching.fallback import UNRELATED
+from oomph.explain.matching.instruction import without_fillers
 from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
 from oomph.explain.matching.own_account import RUN
+from oomph.explain.matching.question import question_between
 from oomph.files.patterns import lazy_pattern
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
@@ -23,7 +26,22 @@ _SURE = 0.9
 """The minimum confidence with which a plain Python error is called one without a doubt."""
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
 _NEXT = "Next: "
-_SHOWN = 300  # characters to show of each line of evidence except the last; --json has the whole line
+_SHOWN = 230  # characters to show of each line of evidence; --json has the whole line
+_MOST_LINES, _ROOM_OF_OTHERS = 20, 9
+"""The number of lines for one fault with everything around it, and for each further one."""
+_SAME = 60
+"""The number of characters at their ends in which two lines agree that say the same."""
+_SHORT = 50
+_ENDS = ("", "", "Next")  # the lines around a diagnosis
+# When and by which thread a line was logged: "W0000 00:00:1795237241.087012    1475 ", "2026-11-12 10:00:00.1: W ".
+_PREFIX = lazy_pattern(
+    r"\A(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: )?[IWEF](?:\d{4} [\d:.]{1,30} {1,9}\d{1,9})? (?=\S{1,200}\])"
+)
+_LACKING = {
+    "error": "The log ends inside a traceback, at line {line}: the error itself is missing; copy the lines below it too.",
+    "traceback": "No traceback stands above line {line}: it would show which call failed.",
+    "start of the traceback": "The traceback above line {line} lacks its start: it would show which of your lines failed.",
+}
 
 
 def as_text(
@@ -36,20 +54,47 @@ def as_text(
 ) -> str:
     """Format the faults found in `subject`: facts, causes, evidence, remedies, and the next command to run.
 
+    One fault takes at most 20 lines of 80 columns.
+
     Args:
         state: text that follows the number of faults.
         following: lines to show instead of the next command.
         section: an additional section to show before the next command.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
+    if len(told) == 1 and told[0].name == UNRELATED and not told[0].advice:
+        return "\n".join([wrapped(f"{subject}: {_plain_error(told[0])}{state}", width, "  "), ""])
     found = _found(told)
     lines = [wrapped(f"{subject}: {found}{state}", width, "  ", command=found.partition(",")[0])]
+    closing = list(_closing(diagnoses, told, width))
+    room = _MOST_LINES - len("\n".join(lines).split("\n")) - len(closing) - len(_ENDS)
     for rank, diagnosis in enumerate(told, 1):
-        lines += ["", *_diagnosis(rank, diagnosis, width)]
-    if len(told) < len(diagnoses):
-        lines += ["", wrapped(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]), width, "  ")]
+        first = rank == 1 or diagnosis.role == told[0].role
+        lines += ["", *_diagnosis(rank, diagnosis, width, room if rank == 1 else _ROOM_OF_OTHERS, with_advice=first)]
+    lines += closing
     lines += ["", *section.split("\n")] if section else [""]
     return "\n".join([*lines, last_lines(following or _next(diagnoses), width)])
+
+
+def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: int) -> Iterator[str]:
+    """Yield what else it may be, what would decide, and what the log lacks."""
+    texts = list[str]()
+    if len(told) < len(diagnoses):
+        texts.append(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]))
+    if told and (question := question_between(told[0].advice, told[0].facts)) is not None:
+        texts.append(f"To choose: {question.text} {question.command}")
+    facts = getattr(diagnoses, "facts", None) or (told[0].facts if told else None)
+    texts += [_LACKING[gap.missing].format(line=gap.line) for gap in facts.gaps] if facts else []
+    for text in texts:
+        yield from ("", *wrapped(text, width, "  ").split("\n"))
+
+
+def _plain_error(diagnosis: Diagnosis) -> str:
+    """Return the error with its own frame, which is all that there is to say about a plain Python error."""
+    sure = "" if diagnosis.confidence >= _SURE else "probably "
+    where = f" at {_shortened(place)}" if (place := diagnosis.captured.get("where")) else ""
+    error = diagnosis.evidence[-1]
+    return f"{sure}a plain Python error{where}, {_place(error)}: {_clean(_error_text(error, diagnosis))}"
 
 
 def _found(told: Sequence[Diagnosis]) -> str:
@@ -62,7 +107,7 @@ def _found(told: Sequence[Diagnosis]) -> str:
 def heads(names: Iterable[str]) -> Heads:
     """Return the line prefixes to print in bold: the numbered names of faults, and the headings below them."""
     numbered = {f"{number}. {name}": BOLD for number, name in enumerate(names, 1)}
-    return {"   evidence": BOLD, "   what to do": BOLD, _NEXT.rstrip(): BOLD, **numbered}
+    return {"   what to do": BOLD, _NEXT.rstrip(): BOLD, **numbered}
 
 
 def headline(fault: Fault) -> str:
@@ -118,19 +163,63 @@ def _entry(diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-def _diagnosis(rank: int, diagnosis: Diagnosis, width: int) -> Iterator[str]:
+def _diagnosis(rank: int, diagnosis: Diagnosis, width: int, room: int, *, with_advice: bool) -> list[str]:
+    """Format one fault in at most `room` lines if its first remedy allows it. A consequence needs no remedy."""
     head = f"{headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
-    yield wrapped(head, width, "   ", f"{rank}. ")
-    yield wrapped(diagnosis.fault.summary, width, "   ", "   ")
-    for name, value in diagnosis.captured.items():
-        yield _quoted(f"{name.replace('_', ' ') + ':':<17} {_shortened(value)}", width, " " * 18)
-    yield "   evidence"
-    for fact in diagnosis.evidence:
-        most = TEXT_LIMIT if fact is diagnosis.evidence[-1] else _SHOWN
-        yield _quoted(f"{_place(fact)}: {_shortened(fact.text, diagnosis.signatures, most)}", width, "  ")
-    yield "   what to do"
-    for number, remedy in enumerate(diagnosis.remedies, 1):
-        yield from _advice(number, remedy, width, _IN_VAIN if diagnosis.outlasted_oomph else _BY_ITSELF)
+    facts = _decisive_facts(diagnosis)
+    blocks = [
+        wrapped(head, width, "   ", f"{rank}. "),
+        wrapped(diagnosis.fault.summary, width, "   ", "   "),
+        *_values(diagnosis, facts, width),
+        *(_fact(fact, diagnosis, width) for fact in facts),
+    ]
+    lines = "\n".join(blocks).split("\n")
+    advice = diagnosis.advice if with_advice else ()
+    if advice:
+        lines.append(f"   what to do ({_fit(advice[0])})")
+    by_oomph = _IN_VAIN if diagnosis.outlasted_oomph else _BY_ITSELF
+    for number, each in enumerate(advice, 1):
+        remedy = "\n".join(_advice(number, each.remedy, width, by_oomph)).split("\n")
+        if number == 1 or len(lines) + len(remedy) <= room:
+            lines += remedy
+    return lines
+
+
+def _fit(advised: AdvisedRemedy) -> str:
+    if advised.fit == "fits":
+        return f"fits your log, line {advised.line}" if advised.line is not None else "fits what happened"
+    return "likely" if advised.fit == "likely" else "general"
+
+
+def _values(diagnosis: Diagnosis, facts: Sequence[Evidence], width: int) -> Iterator[str]:
+    """Yield the captured values that the quoted facts do not show."""
+    quoted = " ".join(fact.text for fact in facts)
+    values = {name: _shortened(value) for name, value in diagnosis.captured.items()}
+    shown = [f"{name.replace('_', ' ')}: {value}" for name, value in values.items() if value not in quoted]
+    if shown:
+        yield _quoted("; ".join(shown), width, "  ")
+
+
+def _decisive_facts(diagnosis: Diagnosis) -> list[Evidence]:
+    """Return the facts to quote: the first, and the error that ended the program or else the last."""
+    first, last = diagnosis.evidence[0], diagnosis.evidence[-1]
+    repeats = first.text[-_SAME:] == last.text[-_SAME:] and first.source == last.source
+    return [first] if repeats else [first, last]
+
+
+def _fact(fact: Evidence, diagnosis: Diagnosis, width: int) -> str:
+    return _quoted(f"{_place(fact)}: {_error_text(fact, diagnosis)}", width, "  ")
+
+
+def _error_text(fact: Evidence, diagnosis: Diagnosis) -> str:
+    """Return the text of a fact, with the whole message of the error if it is the error."""
+    text, error = fact.text, diagnosis.error
+    if error is not None and fact.line == error.line and fact.text.lstrip().startswith(error.type_name):
+        text = " ".join((f"{error.type_name}:", *error.message))
+    text = _PREFIX.sub("", text)
+    if len(text) > _SHOWN:
+        text = without_fillers(text)
+    return _shortened(text, diagnosis.signatures, _SHOWN)
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
@@ -151,12 +240,15 @@ _IN_VAIN = "[oomph run does this for you, but gave up in this run]"
 
 def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF) -> Iterator[str]:
     mark = by_oomph if remedy.action else ""
-    text = f"{sentence(_clean(remedy.text))} {mark}".rstrip()
-    yield wrapped(text, width, "        ", f"     {number}. ", mark)
+    applies = f"This one if {_clean(remedy.applies)}: " if remedy.applies else ""
+    changes = _clean(remedy.changes)
+    is_short = 0 < len(changes) <= _SHORT
+    said = sentence(f"{_clean(remedy.text)} (changes: {changes})" if is_short else _clean(remedy.text))
+    yield wrapped(f"{applies}{said} {mark}".rstrip(), width, "        ", f"     {number}. ", mark)
     if remedy.command:
         yield f"          {_clean(remedy.command)}"
-    if remedy.changes:
-        yield wrapped(f"changes: {_clean(remedy.changes)}", width, "        ", "        ")
+    if changes and not is_short:
+        yield wrapped(f"changes: {changes}", width, "        ", "        ")
 
 
 def _clean(text: str) -> str:

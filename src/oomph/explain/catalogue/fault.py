@@ -50,6 +50,8 @@ class Remedy(NamedTuple):
     """The conditions that the log must state, all of them; see `oomph.explain.facts.condition`."""
     unless: tuple[str, ...] = ()
     """The conditions that contradict the remedy: it is not shown if the log states one of them."""
+    applies: str = ""
+    """How a person can tell that this is the remedy to choose: "the card is older than Pascal"."""
 
     def fits(self, systems: Set[str], facts: LogFacts) -> bool:
         """True if the remedy applies to a machine that these systems describe, and no fact contradicts it."""

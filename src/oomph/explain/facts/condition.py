@@ -40,11 +40,24 @@ _FLAGS: Mapping[str, Callable[[LogFacts], bool]] = {
 }
 
 
+_COMMANDS: Mapping[str, str] = {
+    "python": "python --version",
+    "cuda": "nvcc --version",
+    "driver": "nvidia-smi",
+    "cudnn": "python -m pip show nvidia-cudnn-cu12",
+}
+_OF_PACKAGE = "python -m pip show {library}"
+
+
 class Condition(NamedTuple):
     """Something that a log may state."""
 
     text: str
     is_met: Callable[[LogFacts], bool]
+    is_open: Callable[[LogFacts], bool] = lambda _: False
+    """True if the log neither states nor excludes it, where a command can tell."""
+    command: str = ""
+    """The command that tells."""
 
 
 @cache
@@ -53,7 +66,13 @@ def condition(text: str) -> Condition:
     if (found := _VERSION.fullmatch(text)) is not None and found["library"] in get_args(Library):
         sign, bound = _SIGNS[found["sign"]], version(found["version"])
         library: Library = found["library"]  # type: ignore[assignment]
-        return Condition(text, lambda facts: sign(facts.version_of(library), bound))
+        command = _COMMANDS.get(library) or _OF_PACKAGE.format(library=library)
+        return Condition(
+            text,
+            lambda facts: sign(facts.version_of(library), bound),
+            lambda facts: not any(each(facts.version_of(library), bound) for each in _SIGNS.values()),
+            command,
+        )
     if text in _FLAGS:
         return Condition(text, _FLAGS[text])
     kind, _, value = text.partition(" ")

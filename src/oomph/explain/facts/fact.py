@@ -15,6 +15,7 @@ PackageManager = Literal["conda", "pip", "poetry", "uv"]
 ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
 NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
 FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5", "git-lfs pointer"]
+MissingPart = Literal["start of the traceback", "traceback", "error"]
 FailedStep = Literal["modprobe", "smaller batch", "memory growth", "pip install", "conda install"]
 
 
@@ -51,6 +52,26 @@ class CodePlace:
     file: str
     code_line: int | None
     function: str
+    line: int | None
+    code: str = ""
+    """The source line, as the traceback shows it."""
+
+
+@dataclass(frozen=True)
+class RaisedError:
+    """The exception that ended the program."""
+
+    type_name: str
+    message: Sequence[str]
+    """All lines of its message that say something, without frames, nodes and arguments."""
+    line: int | None
+
+
+@dataclass(frozen=True)
+class LogGap:
+    """Something that the log lacks because it was cut."""
+
+    missing: MissingPart
     line: int | None
 
 
@@ -110,9 +131,6 @@ class FailedAlready:
     line: int | None
 
 
-LogFact = LibraryVersion | LoggedGpu | InstalledBy | InPhase | FailedNode | ShapePair | FileHead | FailedAlready
-
-
 @dataclass(frozen=True)
 class LogFacts:
     """All facts of a log."""
@@ -120,6 +138,7 @@ class LogFacts:
     versions: Sequence[LibraryVersion] = ()
     gpus: Sequence[LoggedGpu] = ()
     installed_by: Sequence[InstalledBy] = ()
+    error: RaisedError | None = None
     phase: InPhase | None = None
     own_place: CodePlace | None = None
     """The innermost frame in the user's own code."""
@@ -129,6 +148,7 @@ class LogFacts:
     shapes: Sequence[ShapePair] = ()
     file_heads: Sequence[FileHead] = ()
     failed: Sequence[FailedAlready] = ()
+    gaps: Sequence[LogGap] = ()
 
     def version_of(self, library: Library) -> VersionRange:
         """Return the versions of a library that the log allows: all of them, if it says nothing."""
@@ -142,7 +162,7 @@ class LogFacts:
 def _document(value: Any) -> Any:
     if isinstance(value, VersionRange):
         return {"since": _written(value.since), "until": _written(value.until)}
-    if isinstance(value, tuple | list) and not all(isinstance(each, int | None) for each in value):
+    if isinstance(value, tuple | list) and not all(isinstance(each, int | str | None) for each in value):
         return [_document(each) for each in value]
     if hasattr(value, "__dataclass_fields__"):
         return dict(_entries(value))
