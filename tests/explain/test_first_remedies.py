@@ -278,7 +278,6 @@ IN_KERAS = f'{IN_SCRIPT}  File "/env/lib/python3.11/site-packages/keras/src/mode
         ("train.py: error: the following arguments are required: --data", "Give --data on the command line"),
         (f"{IN_KERAS}RuntimeError: You must compile your model before training/testing.", "Call model.compile("),
         (f"{IN_KERAS}AttributeError: 'Tensor' object has no attribute 'numpy'", "compile(run_eagerly=True)"),
-        (f"{IN_SCRIPT}ValueError: something of my own", "Correct train.py:12 in main, the innermost line of your code"),
     ],
 )
 def test_script_error_remedy_uses_names_and_line_of_its_traceback(log: str, words: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature, compiled, neighbours, sentence
-from oomph.explain.evidence.evidence import TEXT_LIMIT, Evidence
+from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.advice import AdvisedRemedy
 from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.instruction import without_fillers
@@ -38,9 +38,9 @@ _PREFIX = lazy_pattern(
     r"\A(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: )?[IWEF](?:\d{4} [\d:.]{1,30} {1,9}\d{1,9})? (?=\S{1,200}\])"
 )
 _LACKING = {
-    "error": "The log ends inside a traceback, at line {line}: the error itself is missing; copy the lines below it too.",
+    "error": "The log ends inside a traceback, at line {line}: the error itself is missing.",
     "traceback": "No traceback stands above line {line}: it would show which call failed.",
-    "start of the traceback": "The traceback above line {line} lacks its start: it would show which of your lines failed.",
+    "start of the traceback": "The traceback above line {line} lacks its start, which shows your own lines.",
 }
 
 
@@ -201,10 +201,13 @@ def _values(diagnosis: Diagnosis, facts: Sequence[Evidence], width: int) -> Iter
 
 
 def _decisive_facts(diagnosis: Diagnosis) -> list[Evidence]:
-    """Return the facts to quote: the first, and the error that ended the program or else the last."""
-    first, last = diagnosis.evidence[0], diagnosis.evidence[-1]
-    repeats = first.text[-_SAME:] == last.text[-_SAME:] and first.source == last.source
-    return [first] if repeats else [first, last]
+    """Return the facts to quote: that of the surest wording, and the error that ended the program or else the first."""
+    facts = diagnosis.evidence
+    literals = [signature.literal for signature in diagnosis.signatures[:1] if signature.literal]
+    surest = next((fact for fact in facts if any(each in fact.text for each in literals)), facts[0])
+    other = facts[-1] if diagnosis.error is not None and facts[-1].line == diagnosis.error.line else facts[0]
+    repeats = surest.text[-_SAME:] == other.text[-_SAME:] and surest.source == other.source
+    return [surest] if repeats else [fact for fact in facts if fact in (surest, other)]
 
 
 def _fact(fact: Evidence, diagnosis: Diagnosis, width: int) -> str:

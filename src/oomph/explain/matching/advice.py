@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
+from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.situations import situation_of
 
@@ -40,7 +41,6 @@ def advice_for(
     facts: LogFacts,
     error: RaisedError | None = None,
     line: int | None = None,
-    general: bool = True,
 ) -> tuple[AdvisedRemedy, ...]:
     """Return the remedies to show, best first, with the captured values filled in.
 
@@ -54,26 +54,33 @@ def advice_for(
         facts: the facts that the evidence states. A remedy that one of them contradicts is not shown.
         error: the exception by which the program showed this fault.
         line: the line that shows the fault.
-        general: True if the page's own remedies count.
     """
     ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
     replacing = [signature for signature in ordered if signature.replaces]
-    of_wording = [
-        AdvisedRemedy(filled, "fits" if filled.text != remedy.text else "likely", line)
-        for signature in replacing or ordered
-        for remedy in signature.remedies
-        if _applies(remedy, systems, facts)
-        for filled in (remedy.filled(captured),)
-    ]
+    by_wording = [remedy for signature in replacing or ordered for remedy in signature.remedies]
+    of_wording = list(_filled(by_wording, systems, captured, facts, "likely", line))
     if (situation := situation_of(fault.name, facts)) is not None:
         of_wording.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
-    of_page = [
-        AdvisedRemedy(remedy.filled(captured), "fits" if remedy.needs else "general")
-        for remedy in (() if replacing or not general else fault.remedies)
-        if _applies(remedy, systems, facts)
-    ]
+    by_page = () if replacing or fault.name == UNRELATED else fault.remedies
+    of_page = _filled(by_page, systems, captured, facts, "general", line)
     given = [*_of_message(error, of_wording, facts), *of_wording, *of_page]
     return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
+
+
+def _filled(
+    remedies: Iterable[Remedy],
+    systems: Set[str],
+    captured: Mapping[str, str],
+    facts: LogFacts,
+    otherwise: Fit,
+    line: int | None,
+) -> Iterator[AdvisedRemedy]:
+    """Yield the remedies that apply. One that states values of this log, or needs facts that it states, fits it."""
+    for remedy in remedies:
+        if _applies(remedy, systems, facts):
+            filled = remedy.filled(captured)
+            fits = bool(remedy.needs) or filled.text != remedy.text
+            yield AdvisedRemedy(filled, "fits" if fits else otherwise, line)
 
 
 def _of_message(
@@ -98,12 +105,12 @@ def _is_contradicted(instruction: Instruction, facts: LogFacts) -> bool:
 
 
 def _covers(remedy: Remedy, instruction: Instruction) -> bool:
-    """True if the remedy names all that the instruction names: `keras.Input`, learning_rate, pydot."""
+    """True if the remedy is about the same names as the instruction, such as `keras.Input` or pydot, if it has any."""
     quoted = [instruction.command.partition(" install ")[2]] if " install " in instruction.command else []
     quoted = quoted or _QUOTED.findall(instruction.text)
     named = {word.strip(".") for each in quoted for word in _NAME.findall(each)}
     said = f"{remedy.text} {remedy.command}"
-    return bool(named) and all(word in said for word in named)
+    return not named or any(word in said for word in named)
 
 
 def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:

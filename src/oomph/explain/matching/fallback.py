@@ -27,8 +27,6 @@ _PYTHON = (
 )
 # Classes that TensorFlow and Keras never raise for a machine fault.
 _SCRIPTS_OWN = "Assertion Indentation Index Key Name Syntax Tab UnboundLocal ZeroDivision"
-SCRIPTS_OWN = frozenset(f"{name}Error" for name in _SCRIPTS_OWN.split(" "))
-"""The same classes as Python prints them."""
 WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
     f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN} OperatorNotAllowedInGraph".split(" ")
 }

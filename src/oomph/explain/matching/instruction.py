@@ -49,7 +49,7 @@ _VERBS = (
 )
 _LEAD = r"(?:[-*•\d.)]{1,3} )?(?:hint: ?)?(?:instead,? |alternatively,? |otherwise,? |either |so |then |also |just |simply )?"
 _REQUEST = lazy_pattern(
-    rf"\A[\W_]{{0,3}}{_LEAD}(?:{_VERBS})\b(?!\s*[=(.:])"
+    rf"\A[\W_]{{0,3}}{_LEAD}(?:{_VERBS})\b(?!\s*[=(.:]|\s+(?:\w+s|failed|error|op|of)\b)"
     rf"|\A(?:to|if|for|when|in order) [^.]{{3,160}}, {_LEAD}(?:you (?:can|must|should|need to|may) |please )?(?:{_VERBS})\b"
     r"|\b(?:please|make sure|be sure to|did you (?:mean|forget)|have you forgotten|you may have forgotten)\b"
     r"|\byou (?:must|should|need to|have to|will need to|can|may want to|might want to)\b(?! not\b| see| find| only)"

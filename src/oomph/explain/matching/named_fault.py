@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import isqrt, prod, sqrt
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from oomph.explain.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.facts.fact import LogFacts, RaisedError
 from oomph.explain.matching.advice import AdvisedRemedy, advice_for
-from oomph.explain.matching.fallback import SCRIPTS_OWN, UNRELATED
 from oomph.terminal.wrapping import shortened
 
 _BY_OOMPH = re.compile(r"\boomph run( --resume)? train\.py(?!\S)")
@@ -240,25 +239,12 @@ class Diagnosis(NamedTuple):
     @property
     def advice(self) -> tuple[AdvisedRemedy, ...]:
         """The remedies, best first, each with how well it fits; the page of plain Python errors has none of its own."""
-        if self._is_scripts_own:
-            return ()
         values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
         line = next((fact.line for fact in self.evidence if fact.line is not None), None)
-        general = self.name != UNRELATED
-        given = advice_for(
-            self.fault, self.signatures, self.systems, values, self.facts, self.error, line, general=general
-        )
+        given = advice_for(self.fault, self.signatures, self.systems, values, self.facts, self.error, line)
         if self.outlasted_oomph:
             given = tuple(sorted(given, key=lambda each: bool(each.remedy.action)))
         return tuple(self._with_own_command(each) for each in given)
-
-    @property
-    def _is_scripts_own(self) -> bool:
-        """True for a plain Python error that the script's own code raised: it says itself what is wrong."""
-        own, library, error = self.facts.own_place, self.facts.library_place, self.error
-        if self.name != UNRELATED or error is None or own is None or error.type_name not in SCRIPTS_OWN:
-            return False
-        return library is None or (own.line or 0) > (library.line or 0)
 
     def _with_own_command(self, advised: AdvisedRemedy) -> AdvisedRemedy:
         remedy = advised.remedy

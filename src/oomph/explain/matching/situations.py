@@ -139,18 +139,10 @@ SITUATIONS = (
         frozenset({"build", "compute_output_shape", "compute_output_spec", "prod", "standardize_shape"}),
     ),
     Situation(
-        "shape-mismatch",
-        Remedy(
-            "Images and model differ only in the number of channels: read them with the model's number (channels=3 or 1, "
-            'color_mode="rgb" or "grayscale"), or tf.image.grayscale_to_rgb'
-        ),
-        needs=("channels differ",),
-    ),
-    Situation(
         "device-oom",
         Remedy(
-            "The optimizer's own variables did not fit, so a smaller batch does not help: an optimizer that keeps fewer "
-            "(SGD, Adafactor), a smaller model, or weights in half precision"
+            "The optimizer's own variables did not fit, so a smaller batch does not help: use an optimizer that keeps "
+            "fewer (SGD, Adafactor), or a smaller model"
         ),
         needs=("node weight slot",),
     ),
