@@ -8,10 +8,11 @@ from typing import Any
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature, compiled, neighbours, sentence
 from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.advice import AdvisedRemedy
 from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.instruction import without_fillers
-from oomph.explain.matching.named_fault import SUSPICION, Diagnosis
+from oomph.explain.matching.named_fault import SUSPICION, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import RUN
 from oomph.explain.matching.question import question_between
 from oomph.files.patterns import lazy_pattern
@@ -83,8 +84,8 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
         texts.append(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]))
     if told and (question := question_between(told[0].advice, told[0].facts)) is not None:
         texts.append(f"To choose: {question.text} {question.command}")
-    facts = getattr(diagnoses, "facts", None) or (told[0].facts if told else None)
-    texts += [_LACKING[gap.missing].format(line=gap.line) for gap in facts.gaps] if facts else []
+    gaps = diagnoses.facts.gaps if isinstance(diagnoses, Diagnoses) else ()
+    texts += [_LACKING[gap.missing].format(line=gap.line) for gap in gaps]
     for text in texts:
         yield from ("", *wrapped(text, width, "  ").split("\n"))
 
@@ -122,8 +123,8 @@ def last_lines(text: str, width: int) -> str:
 
 def as_document(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     """Return the diagnoses as a JSON document. Its structure is part of the public interface."""
-    facts = diagnoses[0].facts.as_document() if diagnoses else {}
-    return {"schema": SCHEMA, "facts": facts, "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
+    facts = diagnoses.facts if isinstance(diagnoses, Diagnoses) else diagnoses[0].facts if diagnoses else LogFacts()
+    return {"schema": SCHEMA, "facts": facts.as_document(), "diagnoses": [_entry(diagnosis) for diagnosis in diagnoses]}
 
 
 def page_text(fault: Fault, width: int = _USUAL_WIDTH) -> str:
@@ -159,7 +160,7 @@ def _entry(diagnosis: Diagnosis) -> dict[str, Any]:
         "confidence": diagnosis.confidence,
         "evidence": [{"line": fact.line, "text": fact.text} for fact in diagnosis.evidence],
         "captured": dict(diagnosis.captured),
-        "remedies": [remedy.as_document() for remedy in diagnosis.remedies],
+        "remedies": [{**each.remedy.as_document(), "fit": each.fit, "line": each.line} for each in diagnosis.advice],
     }
 
 
@@ -172,6 +173,7 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int, room: int, *, with_a
         wrapped(diagnosis.fault.summary, width, "   ", "   "),
         *_values(diagnosis, facts, width),
         *(_fact(fact, diagnosis, width) for fact in facts),
+        *_at_hand(diagnosis, width),
     ]
     lines = "\n".join(blocks).split("\n")
     advice = diagnosis.advice if with_advice else ()
@@ -198,6 +200,19 @@ def _values(diagnosis: Diagnosis, facts: Sequence[Evidence], width: int) -> Iter
     shown = [f"{name.replace('_', ' ')}: {value}" for name, value in values.items() if value not in quoted]
     if shown:
         yield _quoted("; ".join(shown), width, "  ")
+
+
+def _at_hand(diagnosis: Diagnosis, width: int) -> Iterator[str]:
+    """Yield what was read besides the log, if it belongs to this fault's error."""
+    seen = diagnosis.facts.at_hand
+    if seen is None or diagnosis.error is None:
+        return
+    if seen.script is not None:
+        yield _quoted(f"from {seen.script.file}:{seen.script.line}: {_shortened(seen.script.statement)}", width, "  ")
+    elif seen.unread:
+        yield _quoted(seen.unread, width, "  ")
+    if seen.packages:
+        yield _quoted(f"versions from {seen.packages}", width, "  ")
 
 
 def _decisive_facts(diagnosis: Diagnosis) -> list[Evidence]:

@@ -19,11 +19,13 @@ from oomph.explain.evidence.message import telling_lines
         ("Broken\n\nDuring handling of the above exception, another exception occurred:", ["Broken"]),
         ("Bad call.\n\nArguments received by Dense.call():\n  • inputs=tf.Tensor(...)", ["Bad call."]),
         (
-            'in user code:\n\n    File "train.py", line 9, in call  *\n        return f(x)\n\n    ValueError: Give it an axis',
+            'in user code:\n\n    File "train.py", line 9, in call  *\n        return f(x)\n\n'
+            "    ValueError: Give it an axis",
             ["Give it an axis"],
         ),
         (
-            'Graph execution error:\n\nDetected at node a/b defined at (most recent call last):\n  File "train.py", line 3, in f\n'
+            "Graph execution error:\n\nDetected at node a/b defined at (most recent call last):\n"
+            '  File "train.py", line 3, in f\n'
             "<stack traces unavailable>\nindices[0] = 7 is not in [0, 5)\n\t [[{{node a/b}}]] [Op:__inference_f_1]",
             ["indices[0] = 7 is not in [0, 5)"],
         ),

@@ -15,15 +15,18 @@ _MOST, _LONGEST = 12, 1000
 """The maximum number of lines to keep, and of characters of each."""
 # A line that no message contains: of a logger, a shell, a launcher, a progress bar, or the next traceback.
 _OTHER = lazy_pattern(
-    r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEFD]\d{4} \d\d:|\[\w{0,20} ?\d\d:\d\d|During handling of the above|The above exception was"
-    r"|Epoch \d|\d{1,9}/\d{1,9} \[|oomph: |(?:\(\w[\w.-]{0,40}\) ?)?\S{1,60}@\S{1,60}[$#] |[$#>] |\S{0,200}\$ |srun: |slurmstepd: |make: "
+    r"\d{4}-\d\d-\d\d[ T]\d\d:|[IWEFD]\d{4} \d\d:|\[\w{0,20} ?\d\d:\d\d|During handling of the above"
+    r"|The above exception was"
+    r"|Epoch \d|\d{1,9}/\d{1,9} \[|oomph: |(?:\(\w[\w.-]{0,40}\) ?)?\S{1,60}@\S{1,60}[$#] |[$#>] |\S{0,200}\$ "
+    r"|srun: |slurmstepd: |make: "
     r"|Exception ignored in|INFO|WARNING|DEBUG|ERROR[: ]|Process finished|Killed\b|Aborted\b"
 )
 _CODE = "      "
 _ARGUMENTS = ("Arguments received by", "Call arguments received by")
 # Lines that say where, not why.
 _PLACE = lazy_pattern(
-    r"\s*(?:\[\[|\{\{|\d{1,6} successful operations|\d{1,6} derived errors|Detected at node|<stack traces|\^|Original stack trace"
+    r"\s*(?:\[\[|\{\{|\d{1,6} successful operations|\d{1,6} derived errors|Detected at node|<stack traces|\^"
+    r"|Original stack trace"
     r"|Additional GRPC|Node: |\(\d{1,3}\) \w{1,40}:? *\Z|-{3,}|={3,}|~)"
 )
 _INNER = lazy_pattern(r"\s*(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception)): ?(?P<rest>.*)", 16)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from oomph.explain.facts.at_hand import AtHand
 from oomph.explain.facts.version_range import Version, VersionRange
 
 Library = Literal[
@@ -149,6 +150,8 @@ class LogFacts:
     file_heads: Sequence[FileHead] = ()
     failed: Sequence[FailedAlready] = ()
     gaps: Sequence[LogGap] = ()
+    at_hand: AtHand | None = None
+    """What was read besides the log, if anything was."""
 
     def version_of(self, library: Library) -> VersionRange:
         """Return the versions of a library that the log allows: all of them, if it says nothing."""
@@ -166,6 +169,8 @@ def _document(value: Any) -> Any:
         return [_document(each) for each in value]
     if hasattr(value, "__dataclass_fields__"):
         return dict(_entries(value))
+    if isinstance(value, Mapping):
+        return dict(value)
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -1,4 +1,4 @@
-"""Chooses the remedies of a diagnosis: what the message itself says, then the situation, the wording, the page. Pure."""
+"""Chooses the remedies of a diagnosis: first the message's own, then the wording's, the page's last. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
+from oomph.explain.matching.script_advice import script_remedy
 from oomph.explain.matching.situations import situation_of
 
 Fit = Literal["fits", "likely", "general"]
@@ -63,6 +64,8 @@ def advice_for(
         of_wording.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
     of_page = _filled(by_page, systems, captured, facts, "general", line)
+    if (of_script := script_remedy(fault.name, facts)) is not None:
+        of_wording.insert(0, AdvisedRemedy(of_script, "fits", line))
     given = [*_of_message(error, of_wording, facts), *of_wording, *of_page]
     return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
 

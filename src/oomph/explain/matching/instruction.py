@@ -42,15 +42,20 @@ _GOES_ON = lazy_pattern(r"[a-z(`'\"\d]")
 # What a person can be told to do about a program, at the beginning of a sentence or of its main clause.
 _VERBS = (
     "add|adjust|allow|assign|build|call|cast|change|check|choose|compile|configure|consider|convert|copy|create|decrease"
-    r"|define|delete|disable|downgrade|do not|don't|enable|ensure|export|fix|give|implement|import|increase|initiali[sz]e"
+    r"|define|delete|disable|downgrade|do not|don't|enable|ensure|export|fix|give|implement|import|increase"
+    r"|initiali[sz]e"
     "|install|instantiate|keep|load|lower|make sure|make|move|override|pass|pin|prefer|provide|rebuild|recompile|reduce"
     "|reinstall|remove|rename|replace|reshape|resize|restart|rewrite|run|save|set|specify|subclass|supply|switch|try|turn"
     "|uninstall|unset|update|upgrade|use|verify|wrap|write"
 )
-_LEAD = r"(?:[-*•\d.)]{1,3} )?(?:hint: ?)?(?:instead,? |alternatively,? |otherwise,? |either |so |then |also |just |simply )?"
+_LEAD = (
+    r"(?:[-*•\d.)]{1,3} )?(?:hint: ?)?"
+    r"(?:instead,? |alternatively,? |otherwise,? |either |so |then |also |just |simply )?"
+)
 _REQUEST = lazy_pattern(
     rf"\A[\W_]{{0,3}}{_LEAD}(?:{_VERBS})\b(?!\s*[=(.:]|\s+(?:\w+s|failed|error|op|of)\b)"
-    rf"|\A(?:to|if|for|when|in order) [^.]{{3,160}}, {_LEAD}(?:you (?:can|must|should|need to|may) |please )?(?:{_VERBS})\b"
+    rf"|\A(?:to|if|for|when|in order) [^.]{{3,160}}, {_LEAD}(?:you (?:can|must|should|need to|may) "
+    rf"|please )?(?:{_VERBS})\b"
     r"|\b(?:please|make sure|be sure to|did you (?:mean|forget)|have you forgotten|you may have forgotten)\b"
     r"|\byou (?:must|should|need to|have to|will need to|can|may want to|might want to)\b(?! not\b| see| find| only)"
     r"|\b(?:consider|try) (?:\w+ing|to)\b",
@@ -64,22 +69,28 @@ _REPLACEMENT = lazy_pattern(
 # The subject must look like a name in the program: "`loss` must be", "learning_rate should be", "argument x must be".
 _REQUIREMENT = lazy_pattern(
     r"(?:[`'\"]\w[\w.()=*]{0,60}[`'\"]|\b\w{1,40}_\w{1,40}|\b(?:argument|parameter|option|filename|path)s?\b[^.,]{0,60})[^.,;]{0,60}?"
-    r" (?:should|must|needs? to|has to|have to|can only|may only)(?: not| only| either)? (?:be|have|end|start|contain|take|match)\b"
-    r"|\bmust be one of\b|\bis only supported (?:for|with|in|by)\b|\b(?:supported|valid|allowed|expected|available) (?:values|options|names|arguments|keys) (?:are|is)\b",
+    r" (?:should|must|needs? to|has to|have to|can only|may only)(?: not| only| either)? (?:be|have|end|start"
+    r"|contain|take|match)\b"
+    r"|\bmust be one of\b|\bis only supported (?:for|with|in|by)\b|\b(?:supported|valid|allowed|expected"
+    r"|available) (?:values|options|names|arguments|keys) (?:are|is)\b",
     re.IGNORECASE,
 )
 # Sentences that ask for a report, point to a text, or show how to see more: they change nothing.
 _NO_CHANGE = lazy_pattern(
     r"github\.com|\b(?:file|open|submit|report)\b[^.]{0,30}\b(?:issue|bug|report)\b|\breport (?:this|it)\b|\bcontact\b"
-    r"|\b(?:see|refer to|consult|read|visit|look at)\b[^.]{0,60}(?:https?:|docs?\b|documentation|guide|log|above|below|full|traceback|details)"
-    r"|\bmore (?:information|details|context)\b|report_tensor_allocations|\bto see\b|\bwant to see\b|\bfor debugging\b|\bstack ?trace"
-    r"|run_eagerly|run_functions_eagerly|traceback_filtering|TF_CPP_|CUDA_LAUNCH_BLOCKING|\brebuild TensorFlow with\b|\bset verbos"
+    r"|\b(?:see|refer to|consult|read|visit|look at)\b[^.]{0,60}(?:https?:|docs?\b|documentation|guide|log|above"
+    r"|below|full|traceback|details)"
+    r"|\bmore (?:information|details|context)\b|report_tensor_allocations|\bto see\b|\bwant to see\b"
+    r"|\bfor debugging\b|\bstack ?trace"
+    r"|run_eagerly|run_functions_eagerly|traceback_filtering|TF_CPP_|CUDA_LAUNCH_BLOCKING"
+    r"|\brebuild TensorFlow with\b|\bset verbos"
     r"|\bplease wait\b|\bcheck (?:the )?(?:logs?|output|stderr|above)\b|\bignore this\b",
     re.IGNORECASE,
 )
 _PACKAGE = r"(?:\"|')?[A-Za-z][\w.-]{1,60}(?:\[[\w,-]{1,60}\])?(?:[=<>~!]=?[\w.*,<>=]{1,30})?(?:\"|')?"
 _INSTALL = lazy_pattern(
-    rf"\b(?P<tool>pip3?|conda|mamba) (?P<verb>install|uninstall)(?P<words>(?: (?:-U|--upgrade|-y|--user)| {_PACKAGE}){{1,6}}?)(?=[`'\")]|[.,;:](?:\s|\Z)|\s*\Z| [a-z]+ )"
+    rf"\b(?P<tool>pip3?|conda|mamba) (?P<verb>install|uninstall)(?P<words>(?: (?:-U|--upgrade|-y|--user)"
+    rf"| {_PACKAGE}){{1,6}}?)(?=[`'\")]|[.,;:](?:\s|\Z)|\s*\Z| [a-z]+ )"
 )
 _PLAIN_WORDS = frozenset(
     {"and", "or", "to", "the", "it", "a", "if", "with", "for", "then", "in", "from", "first", "command"}

@@ -268,6 +268,15 @@ class Diagnoses(tuple[Diagnosis, ...]):
         made.facts = facts or (made[0].facts if made else LogFacts())
         return made
 
+    def with_facts(self, facts: LogFacts) -> Diagnoses:
+        """Return the same diagnoses with other facts, from which their remedies follow."""
+        return Diagnoses((each._replace(facts=facts) for each in self), facts)
+
+    def with_command(self, command: OwnCommand, lost: str) -> Diagnoses:
+        """Return the same diagnoses with the run's command, and the name of the fault that made it give up."""
+        with_it = (each._replace(command=command, outlasted_oomph=each.name == lost) for each in self)
+        return Diagnoses(with_it, self.facts)
+
     def _repr_html_(self) -> str:
         """Return the first diagnosis and other likely ones as panels for notebooks."""
         told = [each for place, each in enumerate(self[:_MOST_PANELS]) if place == 0 or each.confidence > SUSPICION]

@@ -47,7 +47,8 @@ SITUATIONS = (
     Situation(
         "input-pipeline",
         Remedy(
-            "The validation data held no batch: it has fewer samples than validation_split or drop_remainder=True needs, "
+            "The validation data held no batch: it has fewer samples than validation_split or "
+            "drop_remainder=True needs, "
             "or is a generator that is used up; count it (sum(1 for _ in validation_data))"
         ),
         _NO_ATTRIBUTE,
@@ -95,7 +96,8 @@ SITUATIONS = (
     Situation(
         "no-gradients",
         Remedy(
-            "A variable got no gradient: compute the loss inside the tape from the variables that are updated, and leave out "
+            "A variable got no gradient: compute the loss inside the tape from the variables that are updated, "
+            "and leave out "
             "the others: [(g, v) for g, v in zip(gradients, variables) if g is not None]"
         ),
         _NO_ATTRIBUTE,
@@ -104,11 +106,13 @@ SITUATIONS = (
     Situation(
         "keras-version-mismatch",
         Remedy(
-            "The file was written by another major version of Keras: load it with that one, and save it as .keras; or build "
+            "The file was written by another major version of Keras: load it with that one, and save it as "
+            ".keras; or build "
             "the model from its code and load the weights only"
         ),
         lazy_pattern(
-            r"TypeError: string indices must be integers|AttributeError: '(?:str|list|NoneType)' object has no attribute '"
+            r"TypeError: string indices must be integers|AttributeError: '(?:str|list"
+            r"|NoneType)' object has no attribute '"
             r"|TypeError: 'NoneType' object is not (?:callable|subscriptable)|KeyError: "
         ),
         frozenset(
@@ -120,7 +124,8 @@ SITUATIONS = (
     Situation(
         "checkpoint-failure",
         Remedy(
-            "The file holds other weights than the model has: list them (h5py.File(path).visit(print)), and build the model "
+            "The file holds other weights than the model has: list them (h5py.File(path).visit(print)), and "
+            "build the model "
             "by the code that wrote the file"
         ),
         lazy_pattern(r"KeyError: "),
