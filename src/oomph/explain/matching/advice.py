@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.fallback import UNRELATED
+from oomph.explain.matching.gone_names import name_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.script_advice import script_remedy
 from oomph.explain.matching.situations import situation_of
@@ -66,6 +67,8 @@ def advice_for(
     of_page = _filled(by_page, systems, captured, facts, "general", line)
     if (of_script := script_remedy(fault.name, facts)) is not None:
         of_wording.insert(0, AdvisedRemedy(of_script, "fits", line))
+    if error is not None and (of_name := name_remedy(facts)) is not None:
+        of_wording.insert(0, AdvisedRemedy(of_name, "fits", error.line))
     given = [*_of_message(error, of_wording, facts), *of_wording, *of_page]
     return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
 
@@ -100,10 +103,12 @@ def _of_message(
 
 
 def _is_contradicted(instruction: Instruction, facts: LogFacts) -> bool:
-    """True if the log shows that this has been tried."""
+    """True if the log shows that this has been tried, or names something that these versions do not have."""
     tried = {each.step for each in facts.failed}
-    return ("pip install" in instruction.command and "pip install" in tried) or (
-        "modprobe" in instruction.text and "modprobe" in tried
+    return (
+        ("pip install" in instruction.command and "pip install" in tried)
+        or ("modprobe" in instruction.text and "modprobe" in tried)
+        or bool(unknown_names(instruction.text, facts))
     )
 
 
