@@ -82,11 +82,11 @@ def _parameters(function: ast.FunctionDef) -> set[str]:
     return named - {"self", "cls"} | ({"**"} if arguments.kwarg else set())
 
 
-def names_of_tensorflow(wheel: zipfile.ZipFile) -> Names:
-    """Return the names in `_api/v2`, without Keras and compat."""
+def names_of_tensorflow(wheel: zipfile.ZipFile, below: str = "_api/v2/") -> Names:
+    """Return the names in a folder of modules, without Keras and compat."""
     names: Names = {}
     for file in wheel.namelist():
-        parts = file.partition("_api/v2/")[2].split("/")
+        parts = file.partition(below)[2].split("/")
         if parts == [""] or parts[0] in ("compat", "keras") or parts[-1] not in ("__init__.py", "v2.py"):
             continue
         module = ".".join(("tf", *parts[:-1]))
@@ -100,6 +100,7 @@ def names_of_tensorflow(wheel: zipfile.ZipFile) -> Names:
 def table(folder: Path) -> dict[str, object]:
     """Return the document: for each library its releases, and each name with its first and last one."""
     releases: dict[str, dict[tuple[int, ...], Names]] = {"keras": {}, "tf": {}}
+    names_of_1 = set[str]()
     needs, pythons = dict[str, list[str]](), dict[str, list[int]]()
     for path in sorted((*folder.glob("*.whl"), *folder.glob("*.zip"))):
         found = _WHEEL.match(path.name)
@@ -111,6 +112,7 @@ def table(folder: Path) -> dict[str, object]:
                 releases["keras"][release] = names_of_keras(wheel)
                 continue
             releases["tf"][release] = names_of_tensorflow(wheel)
+            names_of_1 |= names_of_tensorflow(wheel, "_api/v2/compat/v1/").keys()
             metadata = next(wheel.read(each).decode() for each in wheel.namelist() if each.endswith("/METADATA"))
             if "Requires-Dist: tensorflow-estimator" in metadata:  # a package of its own, loaded when it is used
                 releases["tf"][release]["tf.estimator.Estimator"] = set()
@@ -122,7 +124,12 @@ def table(folder: Path) -> dict[str, object]:
             pythons[found["minor"]] = sorted(
                 map(int, re.findall(r"Programming Language :: Python :: 3\.(\d+)", metadata))
             )
-    return {**{library: _lifetimes(each) for library, each in releases.items()}, "needs": needs, "pythons": pythons}
+    return {
+        **{library: _lifetimes(each) for library, each in releases.items()},
+        "needs": needs,
+        "pythons": pythons,
+        "v1": sorted(names_of_1),
+    }
 
 
 def _lifetimes(releases: Mapping[tuple[int, ...], Names]) -> dict[str, object]:

@@ -104,12 +104,18 @@ def test_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> Non
     assert (entry["code"], entry["name"], entry["role"]) == ("OOM101", "device-oom", "cause")
     assert 0 < entry["confidence"] <= 1
     assert all(fact.keys() == {"line", "text"} and fact["line"] > 0 for fact in entry["evidence"])
-    assert all({"text"} <= remedy.keys() <= {"text", "action"} for remedy in entry["remedies"])
+    assert all(
+        {"text", "fit", "line"} <= remedy.keys() <= {"text", "action", "fit", "line"} for remedy in entry["remedies"]
+    )
+    assert entry["remedies"][0]["fit"] == "fits"
     assert entry["remedies"][0]["action"] == "shrink-micro-batch"
 
 
 def test_healthy_log_json_has_no_diagnoses(capsys: pytest.CaptureFixture[str]) -> None:
-    assert document(capsys, CLEAN) == {"schema": 1, "facts": {}, "diagnoses": []}
+    found = document(capsys, CLEAN)
+    assert found["schema"] == 1
+    assert found["diagnoses"] == []
+    assert [each["library"] for each in found["facts"]["versions"]] == ["tensorflow"], "stated all the same"
 
 
 def test_json_has_the_facts_of_the_log_each_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,8 @@ from oomph.terminal.wrapping import wrapped
 
 SCHEMA = 1
 _USUAL_WIDTH = 80
+_CERTAIN = 0.93
+"""The confidence from which nothing more needs to be known of the error."""
 _SURE = 0.9
 """The minimum confidence with which a plain Python error is called one without a doubt."""
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
@@ -85,7 +87,8 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
     if told and (question := question_between(told[0].advice, told[0].facts)) is not None:
         texts.append(f"To choose: {question.text} {question.command}")
     gaps = diagnoses.facts.gaps if isinstance(diagnoses, Diagnoses) else ()
-    texts += [_LACKING[gap.missing].format(line=gap.line) for gap in gaps]
+    sure = bool(told) and told[0].confidence >= _CERTAIN
+    texts += [_LACKING[gap.missing].format(line=gap.line) for gap in gaps if gap.missing == "error" or not sure]
     for text in texts:
         yield from ("", *wrapped(text, width, "  ").split("\n"))
 
@@ -165,25 +168,35 @@ def _entry(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _diagnosis(rank: int, diagnosis: Diagnosis, width: int, room: int, *, with_advice: bool) -> list[str]:
-    """Format one fault in at most `room` lines if its first remedy allows it. A consequence needs no remedy."""
+    """Format one fault in at most `room` lines if its first remedy allows it."""
     head = f"{headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
-    facts = _decisive_facts(diagnosis)
-    blocks = [
-        wrapped(head, width, "   ", f"{rank}. "),
-        wrapped(diagnosis.fault.summary, width, "   ", "   "),
-        *_values(diagnosis, facts, width),
-        *(_fact(fact, diagnosis, width) for fact in facts),
-        *_at_hand(diagnosis, width),
-    ]
-    lines = "\n".join(blocks).split("\n")
-    advice = diagnosis.advice if with_advice else ()
-    if advice:
-        lines.append(f"   what to do ({_fit(advice[0])})")
+    if not with_advice:  # it ends with its cause
+        return wrapped(f"{head}, {_place(_decisive_facts(diagnosis)[-1])}", width, "   ", f"{rank}. ").split("\n")
+    advice = diagnosis.advice
     by_oomph = _IN_VAIN if diagnosis.outlasted_oomph else _BY_ITSELF
-    for number, each in enumerate(advice, 1):
-        remedy = "\n".join(_advice(number, each.remedy, width, by_oomph)).split("\n")
-        if number == 1 or len(lines) + len(remedy) <= room:
-            lines += remedy
+    first = [f"   what to do ({_fit(advice[0])})", *_advice(1, advice[0].remedy, width, by_oomph)] if advice else []
+    lines = wrapped(head, width, "   ", f"{rank}. ").split("\n")
+    lines += wrapped(diagnosis.fault.summary, width, "   ", "   ").split("\n")
+    lines += _evidence(diagnosis, width, room - len(lines) - len(first))
+    lines += first
+    number = 1
+    for each in advice[1:]:
+        remedy = _advice(number + 1, each.remedy, width, by_oomph)
+        if len(lines) + len(remedy) <= room:
+            lines, number = [*lines, *remedy], number + 1
+    return lines
+
+
+def _evidence(diagnosis: Diagnosis, width: int, room: int) -> list[str]:
+    """Return the lines that show the fault: as much of it as there is room for, but always the decisive line."""
+    facts = _decisive_facts(diagnosis)
+    values, at_hand = [*_values(diagnosis, facts, width)], [*_at_hand(diagnosis, width)]
+    for shown, most in ((facts, _SHOWN), (facts, _SHOWN // 2), (facts[-1:], _SHOWN), (facts[-1:], _SHOWN // 2)):
+        quoted = [_fact(fact, diagnosis, width, most) for fact in shown]
+        for blocks in ([*values, *quoted, *at_hand], [*quoted, *at_hand]):
+            lines = "\n".join(blocks).split("\n")
+            if len(lines) <= room:
+                return lines
     return lines
 
 
@@ -225,19 +238,19 @@ def _decisive_facts(diagnosis: Diagnosis) -> list[Evidence]:
     return [surest] if repeats else [fact for fact in facts if fact in (surest, other)]
 
 
-def _fact(fact: Evidence, diagnosis: Diagnosis, width: int) -> str:
-    return _quoted(f"{_place(fact)}: {_error_text(fact, diagnosis)}", width, "  ")
+def _fact(fact: Evidence, diagnosis: Diagnosis, width: int, most: int) -> str:
+    return _quoted(f"{_place(fact)}: {_error_text(fact, diagnosis, most)}", width, "  ")
 
 
-def _error_text(fact: Evidence, diagnosis: Diagnosis) -> str:
+def _error_text(fact: Evidence, diagnosis: Diagnosis, most: int = _SHOWN) -> str:
     """Return the text of a fact, with the whole message of the error if it is the error."""
     text, error = fact.text, diagnosis.error
     if error is not None and fact.line == error.line and fact.text.lstrip().startswith(error.type_name):
         text = " ".join((f"{error.type_name}:", *error.message))
     text = _PREFIX.sub("", text)
-    if len(text) > _SHOWN:
+    if len(text) > most:
         text = without_fillers(text)
-    return _shortened(text, diagnosis.signatures, _SHOWN)
+    return _shortened(text, diagnosis.signatures, most)
 
 
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
@@ -256,17 +269,17 @@ _BY_ITSELF = "[oomph run does this for you]"
 _IN_VAIN = "[oomph run does this for you, but gave up in this run]"
 
 
-def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF) -> Iterator[str]:
+def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF) -> list[str]:
+    """Return the lines of a remedy."""
     mark = by_oomph if remedy.action else ""
     applies = f"This one if {_clean(remedy.applies)}: " if remedy.applies else ""
     changes = _clean(remedy.changes)
     is_short = 0 < len(changes) <= _SHORT
     said = sentence(f"{_clean(remedy.text)} (changes: {changes})" if is_short else _clean(remedy.text))
-    yield wrapped(f"{applies}{said} {mark}".rstrip(), width, "        ", f"     {number}. ", mark)
-    if remedy.command:
-        yield f"          {_clean(remedy.command)}"
-    if changes and not is_short:
-        yield wrapped(f"changes: {changes}", width, "        ", "        ")
+    text = wrapped(f"{applies}{said} {mark}".rstrip(), width, "        ", f"     {number}. ", mark)
+    command = [f"          {_clean(remedy.command)}"] if remedy.command else []
+    effect = [wrapped(f"changes: {changes}", width, "        ", "        ")] if changes and not is_short else []
+    return "\n".join([text, *command, *effect]).split("\n")
 
 
 def _clean(text: str) -> str:

@@ -252,7 +252,7 @@ class LastError:
         """What the log lacks of its last traceback because it was cut."""
         if self.tracebacks.is_open:
             return (LogGap("error", self._last_line),)
-        if self._raised is None and self._pasted_fact is not None:
+        if self._raised is None and self._pasted_fact is not None and not self._place:
             return (LogGap("start of the traceback" if self._frame else "traceback", self._pasted_fact.line),)
         return ()
 

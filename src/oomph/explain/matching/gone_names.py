@@ -14,7 +14,13 @@ from typing import NamedTuple
 from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.facts.fact import LogFacts
 from oomph.explain.facts.version_range import Version, VersionRange
-from oomph.explain.public_names.table import Lifetime, PublicNames, keras_names, pythons_of, tensorflow_names
+from oomph.explain.public_names.table import (
+    Lifetime,
+    PublicNames,
+    keras_names,
+    pythons_of,
+    tensorflow_names,
+)
 from oomph.files.patterns import lazy_pattern
 
 _MODULE = r"(?P<module>(?:tensorflow|tf|keras)(?:\.\w{1,40}){0,6})"
@@ -25,7 +31,8 @@ _MISSING = (
 )
 _UNEXPECTED = (
     lazy_pattern(
-        r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '(?P<argument>\w{1,60})'"
+        r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument "
+        r"'(?P<argument>\w{1,60})'"
     ),
     lazy_pattern(r"passed to (?P<owner>\w{1,60}): \{['\"](?P<argument>\w{1,60})['\"](?P<function>)"),
     lazy_pattern(r"Argument\(s\) not recognized: \{['\"](?P<argument>\w{1,60})['\"](?P<owner>)(?P<function>)"),
@@ -49,7 +56,7 @@ def name_remedy(facts: LogFacts) -> Remedy | None:
     message = " ".join(facts.error.message)[:2000] if facts.error else ""
     for missing in _MISSING:
         if (found := missing.search(message)) is not None:
-            return _of_name(found["module"], found["name"], facts)
+            return _of_name(found["module"], found["name"], facts, is_module=found[0].startswith("No module"))
     for unexpected in _UNEXPECTED:
         if (found := unexpected.search(message)) is not None:
             return _of_argument(found["owner"] or "", found["function"], found["argument"], facts)
@@ -98,10 +105,12 @@ def keras_versions(facts: LogFacts) -> VersionRange:
     return tensorflow if tensorflow.is_before(_FIRST_WITHOUT_KERAS_2) else stated
 
 
-def _of_name(module: str, name: str, facts: LogFacts) -> Remedy | None:
+def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Remedy | None:
     wanted = _canonical(f"{module}.{name}")
     library = _library(wanted, facts)
     life = library.names.lifetime(wanted)
+    if wanted.startswith("tf.compat.") or (life is None and is_module):
+        return None  # the table says nothing about these
     if life is not None and life.goes_on and not life.excludes(library.versions):
         if library.versions != VersionRange() or life.since == library.names.releases[0]:
             return None  # it should be there: the installation is at fault, or a file of the same name
@@ -156,6 +165,8 @@ def _of_argument(owner: str, function: str, argument: str, facts: LogFacts) -> R
     life, parameters = names.lifetime(name, argument), names.parameters(name, versions)
     if life is not None and not life.excludes(versions) and versions != VersionRange():
         return None
+    if function not in ("", "__init__") and names.lifetime(name, "**") is not None:
+        return None  # a release that takes any argument does not raise this
     short = name.removeprefix("keras.")
     until = f", which {short} had up to Keras {_written(life.until)}" if life and not life.goes_on else ""
     successor = _successor(name, argument, parameters, life)
@@ -174,7 +185,7 @@ def _callable(owner: str, function: str, argument: str, facts: LogFacts) -> str 
     last = owner or (called[1] if called else "")
     if function and function != "__init__":
         last = f"{owner or 'Model'}.{function}"
-    found = [each for each in keras_names().ending_in(last)] if last else []
+    found = list(keras_names().ending_in(last)) if last else []
     return min(found, key=lambda each: (-len(_lives_on(each)), len(each), each), default=None)
 
 

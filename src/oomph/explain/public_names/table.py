@@ -69,7 +69,7 @@ def _document() -> Mapping[str, Any]:
         document: Mapping[str, Any] = json.loads(zlib.decompress(FILE.read_bytes()))
     except (OSError, ValueError, zlib.error):
         nothing: Mapping[str, Any] = {"releases": [], "names": {}}
-        return {"keras": nothing, "tf": nothing, "needs": {}, "pythons": {}}
+        return {"keras": nothing, "tf": nothing, "needs": {}, "pythons": {}, "v1": ()}
     return document
 
 
@@ -83,6 +83,12 @@ def keras_names() -> PublicNames:
 def tensorflow_names() -> PublicNames:
     """Return the names of TensorFlow, from "tf.", without Keras and compat."""
     return PublicNames(_document()["tf"])
+
+
+@cache
+def names_of_tensorflow_1() -> frozenset[str]:
+    """Return the names of TensorFlow 1, from "tf.", that TensorFlow 2 still has under tf.compat.v1."""
+    return frozenset(_document()["v1"])
 
 
 def requirements_of(release: Version) -> Sequence[str]:
