@@ -69,7 +69,7 @@ def test_last_error_is_shown_even_if_not_decisive() -> None:
     found = of(text)
     assert found[0].name == "illegal-memory-access"
     assert any(fact.text == last.rstrip() for diagnosis in found for fact in diagnosis.evidence)
-    assert last[:200] in " ".join(as_text(found, "train.log").split())
+    assert last[:100] in " ".join(as_text(found, "train.log").split())
 
 
 def test_stated_confidence_never_exceeds_the_measured_one() -> None:

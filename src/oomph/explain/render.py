@@ -70,7 +70,8 @@ def as_text(
     found = _found(told)
     lines = [wrapped(f"{subject}: {found}{state}", width, "  ", command=found.partition(",")[0])]
     closing = list(_closing(diagnoses, told, width))
-    room = _MOST_LINES - len("\n".join(lines).split("\n")) - len(closing) - len(_ENDS)
+    most = _MOST_LINES * _USUAL_WIDTH // min(max(width, 1), _USUAL_WIDTH)
+    room = most - len("\n".join(lines).split("\n")) - len(closing) - len(_ENDS)
     for rank, diagnosis in enumerate(told, 1):
         first = rank == 1 or diagnosis.role == told[0].role
         lines += ["", *_diagnosis(rank, diagnosis, width, room if rank == 1 else _ROOM_OF_OTHERS, with_advice=first)]
@@ -171,7 +172,9 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int, room: int, *, with_a
     """Format one fault in at most `room` lines if its first remedy allows it."""
     head = f"{headline(diagnosis.fault)}, {diagnosis.role}, {diagnosis.confidence:.0%} sure"
     if not with_advice:  # it ends with its cause
-        return wrapped(f"{head}, {_place(_decisive_facts(diagnosis)[-1])}", width, "   ", f"{rank}. ").split("\n")
+        fact = _decisive_facts(diagnosis)[-1]
+        shown = [wrapped(head, width, "   ", f"{rank}. "), _fact(fact, diagnosis, width, _SHOWN // 2)]
+        return "\n".join(shown).split("\n")
     advice = diagnosis.advice
     by_oomph = _IN_VAIN if diagnosis.outlasted_oomph else _BY_ITSELF
     first = [f"   what to do ({_fit(advice[0])})", *_advice(1, advice[0].remedy, width, by_oomph)] if advice else []

@@ -106,19 +106,16 @@ def _is_allowed(name: str, text: str) -> bool:
     return of_class or of_1 or plural or replaced or name.startswith(_GONE) or name in _FILES
 
 
-_PINNED = re.compile(r"pip install (?P<words>[^&|;${]+)")
+_INSTALLED = re.compile(r"pip install (?P<words>[^&|;${]+)")
+_PINNED = re.compile(r"\A(?P<name>keras|tensorflow)(?:\[[a-z-]+\])?(?P<bounds>[<>=!~]+\d.*)")
 
 
 def test_every_pip_command_names_releases_that_exist() -> None:
     for remedy in _remedies():
-        for found in _PINNED.finditer(remedy.command):
-            words = (each.strip("\"')") for each in found["words"].split())
-            for requirement in (
-                Requirement(each)
-                for each in words
-                if not each.startswith("-") and each[:1].isalpha() and each[-1] not in "=<>"
-            ):
-                _check(requirement, remedy)
+        for command in _INSTALLED.finditer(remedy.command):
+            words = (each.strip("\"'") for each in command["words"].split())
+            for pinned in filter(None, map(_PINNED.match, words)):
+                _check(Requirement(pinned[0]), remedy)
 
 
 def _check(requirement: Requirement, remedy: Remedy) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from oomph.cli import main
+from oomph.explain.facts.fact import CodePlace, LogFacts
+from oomph.explain.facts.version_range import VersionRange
+from oomph.explain.reading.at_hand import with_what_is_at_hand
 
 HEAD = "Traceback (most recent call last):\n"
 SCRIPT = """import keras
@@ -139,3 +142,14 @@ def test_traceback_of_ten_thousand_frames(capsys: pytest.CaptureFixture[str], tm
     facts = _explained(capsys, _log(tmp_path, *frames, _frame(script, 4, "model.fit(")))["facts"]
     assert isinstance(facts, dict)
     assert facts["at_hand"]["script"]["file"] == str(script)
+
+
+def test_driver_counts_only_if_the_log_is_of_this_machine(tmp_path: Path, script: Path) -> None:
+    driver = tmp_path / "version"
+    driver.write_text(
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC 12.3\n"
+    )
+    here = LogFacts(own_place=CodePlace(str(script), 4, "f", 2, "model.fit("))
+    assert with_what_is_at_hand(here, None, driver).version_of("driver") == VersionRange.exactly((550, 54, 15))
+    elsewhere = LogFacts(own_place=CodePlace(str(script), 4, "f", 2, "model.train("))
+    assert with_what_is_at_hand(elsewhere, None, driver) == elsewhere

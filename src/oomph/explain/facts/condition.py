@@ -16,7 +16,6 @@ from oomph.explain.facts.fact import (
     Library,
     LogFacts,
     NodeKind,
-    PackageManager,
     ProgramPhase,
 )
 from oomph.explain.facts.version_range import Version, VersionRange, version
@@ -30,13 +29,7 @@ _VALUES: Mapping[str, tuple[object, Callable[[LogFacts], list[str]]]] = {
     "phase": (ProgramPhase, lambda facts: [facts.phase.phase] if facts.phase else []),
     "node": (NodeKind, lambda facts: [facts.node.kind] if facts.node and facts.node.kind else []),
     "file": (FileFormat, lambda facts: [each.format for each in facts.file_heads]),
-    "manager": (PackageManager, lambda facts: [each.manager for each in facts.installed_by]),
     "tried": (FailedStep, lambda facts: [each.step for each in facts.failed]),
-}
-_GPU, _CHANNELS = "gpu at work", "channels differ"
-_FLAGS: Mapping[str, Callable[[LogFacts], bool]] = {
-    _GPU: lambda facts: bool(facts.gpus),
-    _CHANNELS: lambda facts: any(pair.differs_in_channels_only for pair in facts.shapes),
 }
 
 
@@ -73,8 +66,6 @@ def condition(text: str) -> Condition:
             lambda facts: not any(each(facts.version_of(library), bound) for each in _SIGNS.values()),
             command,
         )
-    if text in _FLAGS:
-        return Condition(text, _FLAGS[text])
     kind, _, value = text.partition(" ")
     if kind in _VALUES and value in get_args(_VALUES[kind][0]):
         stated = _VALUES[kind][1]

@@ -101,20 +101,6 @@ class ShapePair:
     second: tuple[int | None, ...]
     line: int | None
 
-    @property
-    def differing(self) -> tuple[int, ...]:
-        """The axes in which the shapes differ, counted from the first; empty if they have different ranks."""
-        if len(self.first) != len(self.second):
-            return ()
-        pairs = enumerate(zip(self.first, self.second, strict=True))
-        return tuple(axis for axis, (one, other) in pairs if None not in (one, other) and one != other)
-
-    @property
-    def differs_in_channels_only(self) -> bool:
-        """True if two images differ in nothing but a number of channels: 1, 3 or 4."""
-        last = len(self.first) - 1
-        return last >= 2 and self.differing == (last,) and {self.first[-1], self.second[-1]} <= {1, 3, 4}
-
 
 @dataclass(frozen=True)
 class FileHead:

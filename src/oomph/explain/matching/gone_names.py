@@ -6,7 +6,6 @@ argument another was replaced. No wording and no version is written down here.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -196,6 +195,8 @@ def _lives_on(name: str) -> str:
 
 def _successor(name: str, argument: str, parameters: list[str], life: Lifetime | None) -> str | None:
     """Return the argument that replaces another: by its initials, a like name, or as the only one that came then."""
+    import difflib  # few errors need it
+
     by_initials = [each for each in parameters if "".join(part[:1] for part in each.split("_")) == argument]
     close = difflib.get_close_matches(argument, parameters, 1, 0.75)
     after = [each for each in parameters if life is not None and _came_after(name, each, life)]

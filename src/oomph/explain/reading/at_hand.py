@@ -25,20 +25,26 @@ _CALLS = frozenset(
     {"compile", "fit", "evaluate", "predict", "Dense", "Input", "Embedding", "batch", "repeat", "from_tensor_slices"}
     | {"from_generator", "image_dataset_from_directory", "flow_from_directory", "load_model", "load_weights"}
 )
+_DRIVER = Path("/proc/driver/nvidia/version")
 _PACKAGES = ("site-packages", "dist-packages")
 
 
-def with_what_is_at_hand(facts: LogFacts, beside: Path | None = None) -> LogFacts:
+def with_what_is_at_hand(facts: LogFacts, beside: Path | None = None, driver: Path = _DRIVER) -> LogFacts:
     """Return the facts of a log, with those of the script and the packages that its traceback names.
+
+    If one of them is at hand, the log is of this machine, and so is the driver.
 
     Args:
         facts: what the log says.
         beside: the folder of the log, where a script with a relative path is looked for after the current one.
+        driver: the file in which the NVIDIA driver states its version.
     """
     script, unread = _script(facts.own_place, beside)
     versions, folder = _versions(facts.library_place)
     if script is None and not unread and not folder:
         return facts
+    if not any(each.library == "driver" for each in facts.versions):
+        versions = (*versions, *_driver(driver))
     known = {each.library for each in versions}
     return replace(
         facts,
@@ -153,6 +159,17 @@ def _versions(place: CodePlace | None) -> tuple[Sequence[LibraryVersion], str]:
     except OSError:
         return (), ""
     return tuple(_named(infos)), folder
+
+
+def _driver(file: Path) -> Iterator[LibraryVersion]:
+    """Yield the version in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..."."""
+    try:
+        text = file.read_bytes()[:_LONGEST].decode()
+    except (OSError, ValueError):
+        return
+    found = next((word for word in text.partition("\n")[0].split() if word[:1].isdigit() and "." in word), "")
+    if text.startswith("NVRM") and found:
+        yield LibraryVersion("driver", VersionRange.exactly(version(found)), None)
 
 
 def _named(infos: Sequence[str]) -> Iterator[LibraryVersion]:
