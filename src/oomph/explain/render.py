@@ -34,7 +34,8 @@ _MOST_LINES, _ROOM_OF_OTHERS = 20, 9
 """The number of lines for one fault with everything around it, and for each further one."""
 _SAME = 60
 """The number of characters at their ends in which two lines agree that say the same."""
-_SHORT = 50
+_SHORT, _OF_VALUE = 50, 80
+"""The number of characters up to which an effect stands behind its remedy, and to show of a captured value."""
 _ENDS = ("", "", "Next")  # the lines around a diagnosis
 # When and by which thread a line was logged: "W0000 00:00:1795237241.087012    1475 ", "2026-11-12 10:00:00.1: W ".
 _PREFIX = lazy_pattern(
@@ -212,7 +213,7 @@ def _fit(advised: AdvisedRemedy) -> str:
 def _values(diagnosis: Diagnosis, facts: Sequence[Evidence], width: int) -> Iterator[str]:
     """Yield the captured values that the quoted facts do not show."""
     quoted = " ".join(fact.text for fact in facts)
-    values = {name: _shortened(value) for name, value in diagnosis.captured.items()}
+    values = {name: _shortened(value, most=_OF_VALUE) for name, value in diagnosis.captured.items()}
     shown = [f"{name.replace('_', ' ')}: {value}" for name, value in values.items() if value not in quoted]
     if shown:
         yield _quoted("; ".join(shown), width, "  ")
@@ -237,6 +238,8 @@ def _decisive_facts(diagnosis: Diagnosis) -> list[Evidence]:
     literals = [signature.literal for signature in diagnosis.signatures[:1] if signature.literal]
     surest = next((fact for fact in facts if any(each in fact.text for each in literals)), facts[0])
     other = facts[-1] if diagnosis.error is not None and facts[-1].line == diagnosis.error.line else facts[0]
+    if diagnosis.error is not None and surest.text.strip() in diagnosis.error.message:
+        return [other]  # it is quoted with the whole message
     repeats = surest.text[-_SAME:] == other.text[-_SAME:] and surest.source == other.source
     return [surest] if repeats else [fact for fact in facts if fact in (surest, other)]
 

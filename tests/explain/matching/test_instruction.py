@@ -39,6 +39,7 @@ def test_instruction(message: str, said: str, command: str) -> None:
         "Dst tensor is not initialized. Please report this issue on https://github.com/x/y",
         "Hint: If you want to see a list of allocated tensors, add report_tensor_allocations_upon_oom to RunOptions",
         "No such file or directory: 'set/use/x.npy'",
+        "What you should do instead is wrap `f` in a layer:",
         "",
     ],
 )

@@ -114,6 +114,8 @@ _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
 _REQUIRED = lazy_pattern(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
 _BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
 _MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
+_LINES_AFTER = 5
+"""The number of lines within which a program ends after its last error: a shell or a launcher says that it did."""
 _MOST_LINES = 250  # of a message with frames in it
 _DETAILS = 6  # the lines of a message to match advice against; later ones may belong to other messages
 _CODE = "      "  # a line of source code under a frame
@@ -296,9 +298,10 @@ class LastError:
 
     @property
     def _ends_in_pasted(self) -> bool:
-        """True if the evidence ends in a line that starts with the error's class, as the last line of a traceback."""
+        """True if the evidence all but ends in a line that starts with the error's class, as a traceback does."""
         fact = self._pasted_fact
-        return fact is not None and self._position == self._now and _PASTED.match(fact.text) is not None
+        is_last = self._now - self._position < _LINES_AFTER
+        return fact is not None and is_last and _PASTED.match(fact.text) is not None
 
     def _of_library(self) -> tuple[Likeness, ...]:
         message = self._message

@@ -14,7 +14,7 @@ from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.facts.fact import LogFacts
 from oomph.explain.facts.version_range import Version, VersionRange
 from oomph.explain.public_names.table import (
-    Lifetime,
+    NameLifetime,
     PublicNames,
     keras_names,
     pythons_of,
@@ -67,7 +67,7 @@ def unknown_names(text: str, facts: LogFacts) -> list[str]:
     return [name for name in _NAMES.findall(text) if _is_gone(name, facts)]
 
 
-def public_names_in(text: str) -> Iterator[tuple[str, Lifetime | None]]:
+def public_names_in(text: str) -> Iterator[tuple[str, NameLifetime | None]]:
     """Yield the dotted names of Keras and TensorFlow in a text, each with the releases that have it."""
     for name in _NAMES.findall(text):
         canonical = _canonical(name)
@@ -125,7 +125,7 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     return _earlier_tensorflow(was, life, facts)
 
 
-def _earlier_tensorflow(was: str, life: Lifetime, facts: LogFacts) -> Remedy:
+def _earlier_tensorflow(was: str, life: NameLifetime, facts: LogFacts) -> Remedy:
     python = facts.version_of("python").since
     fits = python is None or len(python) < 2 or python[1] in pythons_of(life.until)
     release = _written(life.until)
@@ -193,7 +193,7 @@ def _lives_on(name: str) -> str:
     return "x" if life is not None and life.goes_on else ""
 
 
-def _successor(name: str, argument: str, parameters: list[str], life: Lifetime | None) -> str | None:
+def _successor(name: str, argument: str, parameters: list[str], life: NameLifetime | None) -> str | None:
     """Return the argument that replaces another: by its initials, a like name, or as the only one that came then."""
     import difflib  # few errors need it
 
@@ -204,7 +204,7 @@ def _successor(name: str, argument: str, parameters: list[str], life: Lifetime |
     return next((each for each in candidates if each != argument), None)
 
 
-def _came_after(name: str, parameter: str, life: Lifetime) -> bool:
+def _came_after(name: str, parameter: str, life: NameLifetime) -> bool:
     releases, other = keras_names().releases, keras_names().lifetime(name, parameter)
     following = releases.index(life.until) + 1
     return other is not None and following < len(releases) and other.since == releases[following]

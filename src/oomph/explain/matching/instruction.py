@@ -130,8 +130,8 @@ def _sentences(message: Iterable[str]) -> Iterable[str]:
 
 
 def _read(sentence: str) -> Instruction | None:
-    """Return the sentence as an instruction, or None if it is none, or one that changes nothing."""
-    if len(sentence) > 2 * _LONGEST or _NO_CHANGE.search(sentence):
+    """Return the sentence as an instruction, or None if it is none, is only announced, or changes nothing."""
+    if len(sentence) > 2 * _LONGEST or sentence.endswith(":") or _NO_CHANGE.search(sentence):
         return None
     command = _command_in(sentence)
     kinds = ((Force.REQUEST, _REQUEST), (Force.REPLACEMENT, _REPLACEMENT), (Force.REQUIREMENT, _REQUIREMENT))

@@ -10,14 +10,14 @@ from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.advice import AdvisedRemedy
 
 
-class Question(NamedTuple):
+class DecidingQuestion(NamedTuple):
     """Something to find out, with the command that does."""
 
     text: str
     command: str
 
 
-def question_between(advice: Sequence[AdvisedRemedy], facts: LogFacts) -> Question | None:
+def question_between(advice: Sequence[AdvisedRemedy], facts: LogFacts) -> DecidingQuestion | None:
     """Return the question whose answer would remove one of several remedies, or None if nothing is open."""
     if len(advice) < 2:
         return None
@@ -25,7 +25,7 @@ def question_between(advice: Sequence[AdvisedRemedy], facts: LogFacts) -> Questi
         for text in each.remedy.unless:
             asked = condition(text)
             if asked.command and asked.is_open(facts):
-                return Question(f"remedy {number} does not help with {_in_words(asked)}. Yours:", asked.command)
+                return DecidingQuestion(f"remedy {number} does not help with {_in_words(asked)}. Yours:", asked.command)
     return None
 
 

@@ -18,7 +18,7 @@ from oomph.explain.facts.version_range import Version, VersionRange, version
 FILE = Path(__file__).with_name("names.json.z")
 
 
-class Lifetime(NamedTuple):
+class NameLifetime(NamedTuple):
     """The releases that have a name."""
 
     since: Version
@@ -44,13 +44,13 @@ class PublicNames:
         self.releases: Sequence[Version] = [version(each) for each in document["releases"]]
         self._names: Mapping[str, Mapping[str, list[int]]] = document["names"]
 
-    def lifetime(self, name: str, parameter: str = "") -> Lifetime | None:
+    def lifetime(self, name: str, parameter: str = "") -> NameLifetime | None:
         """Return the releases that have a name, or a parameter of it; None if none has."""
         found = self._names.get(name, {}).get(parameter)
         if found is None:
             return None
         since, until = found
-        return Lifetime(self.releases[since], self.releases[until], until == len(self.releases) - 1)
+        return NameLifetime(self.releases[since], self.releases[until], until == len(self.releases) - 1)
 
     def ending_in(self, last: str) -> Iterator[str]:
         """Yield the names whose last part, or last parts, these are."""
