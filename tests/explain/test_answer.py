@@ -68,7 +68,7 @@ def test_the_message_comes_first_with_its_command_and_line() -> None:
     assert (advised.fit, advised.line) == ("fits", 4)
     entry = as_document(found)["diagnoses"][0]["remedies"][0]
     assert (entry["fit"], entry["line"]) == ("fits", 4)
-    assert "what to do (fits your log, line 4)" in as_text(found, "train.log")
+    assert "1. As the error itself says: Install it: `pip install frob-nic>=2`." in as_text(found, "train.log")
 
 
 def test_what_failed_already_is_not_advised_by_the_message() -> None:

@@ -66,11 +66,12 @@ def as_text(
         section: an additional section to show before the next command.
     """
     told = [d for place, d in enumerate(diagnoses) if place == 0 or d.confidence > SUSPICION]
-    if len(told) == 1 and told[0].name == UNRELATED and not told[0].advice:
-        return "\n".join([wrapped(f"{subject}: {_plain_error(told[0])}{state}", width, "  "), ""])
-    found = _found(told)
-    lines = [wrapped(f"{subject}: {found}{state}", width, "  ", command=found.partition(",")[0])]
+    found = f"{counted(len(told), 'fault') if told else 'no fault'} found"
     closing = list(_closing(diagnoses, told, width))
+    if [each.name for each in told] == [UNRELATED]:
+        lines = [*_plain_answer(told[0], subject, state, width), *closing, *([section] if section else [])]
+        return "\n".join([*lines, last_lines(following, width) if following else ""])
+    lines = [wrapped(f"{subject}: {found}{state}", width, "  ", command=found)]
     most = _MOST_LINES * _USUAL_WIDTH // min(max(width, 1), _USUAL_WIDTH)
     room = most - len("\n".join(lines).split("\n")) - len(closing) - len(_ENDS)
     for rank, diagnosis in enumerate(told, 1):
@@ -95,19 +96,18 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
         yield from ("", *wrapped(text, width, "  ").split("\n"))
 
 
+def _plain_answer(diagnosis: Diagnosis, subject: str, state: str, width: int) -> Iterator[str]:
+    """Yield the error with its own frame, which is all that there is to say unless its message advises something."""
+    yield wrapped(f"{subject}: {_plain_error(diagnosis)}{state}", width, "  ")
+    for each in diagnosis.advice[:1]:
+        yield from _advice(1, each.remedy, width)
+
+
 def _plain_error(diagnosis: Diagnosis) -> str:
-    """Return the error with its own frame, which is all that there is to say about a plain Python error."""
     sure = "" if diagnosis.confidence >= _SURE else "probably "
     where = f" at {_shortened(place)}" if (place := diagnosis.captured.get("where")) else ""
     error = diagnosis.evidence[-1]
     return f"{sure}a plain Python error{where}, {_place(error)}: {_clean(_error_text(error, diagnosis))}"
-
-
-def _found(told: Sequence[Diagnosis]) -> str:
-    if told and all(diagnosis.name == UNRELATED for diagnosis in told):
-        sure = "" if told[0].confidence >= _SURE else "probably "
-        return f"{sure}a plain Python error, which is no fault of TensorFlow or the machine"
-    return f"{counted(len(told), 'fault') if told else 'no fault'} found"
 
 
 def heads(names: Iterable[str]) -> Heads:

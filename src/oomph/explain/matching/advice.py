@@ -12,6 +12,7 @@ from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.gone_names import name_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.script_advice import script_remedy
+from oomph.explain.matching.shape_advice import shape_remedy
 from oomph.explain.matching.situations import situation_of
 
 Fit = Literal["fits", "likely", "general"]
@@ -69,6 +70,10 @@ def advice_for(
         of_wording.insert(0, AdvisedRemedy(of_script, "fits", line))
     if error is not None and (of_name := name_remedy(facts)) is not None:
         of_wording.insert(0, AdvisedRemedy(of_name, "fits", error.line))
+    if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(
+        each.fit == "fits" for each in of_wording
+    ):
+        of_wording.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
     given = [*_of_message(error, of_wording, facts), *of_wording, *of_page]
     return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
 
@@ -98,7 +103,7 @@ def _of_message(
         return
     if of_wording and (instruction.force == Force.REQUIREMENT or _covers(of_wording[0].remedy, instruction)):
         return
-    text = f"Do what the error itself says: {instruction.text.rstrip('.')}"
+    text = f"As the error itself says: {instruction.text.rstrip('.')}"
     yield AdvisedRemedy(Remedy(text, instruction.command), "fits", error.line)
 
 

@@ -26,6 +26,8 @@ class Situation(NamedTuple):
     """The class and message of the error, or None if the fault is known by other means."""
     functions: Set[str] = frozenset()
     """The innermost functions of a library in the traceback, one of which raised the error; empty for any."""
+    file: str = ""
+    """A part of the name of the file that raised it."""
     code: str = ""
     """Words in the source line that raised it."""
     needs: tuple[str, ...] = ()
@@ -53,7 +55,7 @@ SITUATIONS = (
         ),
         _NO_ATTRIBUTE,
         frozenset({"fit"}),
-        "val_logs",
+        code="val_logs",
     ),
     Situation(
         "input-pipeline", _EMPTY_DATA, lazy_pattern(r"UnboundLocalError: .{0,60}'logs'"), frozenset({"fit", "evaluate"})
@@ -92,6 +94,24 @@ SITUATIONS = (
         ),
         _UNPACKED,
         _OF_DATA,
+    ),
+    Situation(
+        "input-pipeline",
+        Remedy(
+            "A batch of the data is None or lacks its x: look at one (generator[0], next(iter(dataset))); every path "
+            "through __getitem__ or the generator must give (x, y)"
+        ),
+        _NO_ATTRIBUTE,
+        file="data_adapter",
+    ),
+    Situation(
+        "input-pipeline",
+        Remedy(
+            "The path is not there: correct it, or make the folder; a relative one starts where the program was "
+            "started (os.getcwd()), on Colab in /content"
+        ),
+        lazy_pattern(r"(?:FileNotFoundError|NotADirectoryError): "),
+        needs=("phase data",),
     ),
     Situation(
         "no-gradients",
@@ -166,10 +186,11 @@ def situation_of(fault: str, facts: LogFacts) -> Situation | None:
 
 def _is_met(situation: Situation, facts: LogFacts) -> bool:
     place = facts.library_place
-    function, code = (place.function, place.code) if place else ("", "")
+    function, file, code = (place.function, place.file, place.code) if place else ("", "", "")
     return (
         (situation.error is None or _raises(situation.error, facts))
         and (not situation.functions or function in situation.functions)
+        and situation.file in file
         and situation.code in code
         and all(condition(each).is_met(facts) for each in situation.needs)
     )
