@@ -11,6 +11,7 @@ from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.gone_names import name_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
+from oomph.explain.matching.pins import is_installable
 from oomph.explain.matching.script_advice import script_remedy
 from oomph.explain.matching.shape_advice import shape_remedy
 from oomph.explain.matching.situations import situation_of
@@ -88,8 +89,8 @@ def _filled(
 ) -> Iterator[AdvisedRemedy]:
     """Yield the remedies that apply. One that states values of this log, or needs facts that it states, fits it."""
     for remedy in remedies:
-        if _applies(remedy, systems, facts):
-            filled = remedy.filled(captured)
+        filled = remedy.filled(captured)
+        if _applies(remedy, systems, facts) and is_installable(filled.command, facts):
             fits = bool(remedy.needs) or filled.text != remedy.text
             yield AdvisedRemedy(filled, "fits" if fits else otherwise, line)
 
@@ -110,11 +111,9 @@ def _of_message(
 def _is_contradicted(instruction: Instruction, facts: LogFacts) -> bool:
     """True if the log shows that this has been tried, or names something that these versions do not have."""
     tried = {each.step for each in facts.failed}
-    return (
-        ("pip install" in instruction.command and "pip install" in tried)
-        or ("modprobe" in instruction.text and "modprobe" in tried)
-        or bool(unknown_names(instruction.text, facts))
-    )
+    said = f"{instruction.text} {instruction.command}"
+    again = any(step in said for step in tried & {"pip install", "modprobe"})
+    return again or not is_installable(instruction.command, facts) or bool(unknown_names(instruction.text, facts))
 
 
 def _covers(remedy: Remedy, instruction: Instruction) -> bool:
