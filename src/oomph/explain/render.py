@@ -84,16 +84,17 @@ def as_text(
 
 def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: int) -> Iterator[str]:
     """Yield what else it may be, what would decide, and what the log lacks."""
-    texts = list[str]()
+    texts, command = list[str](), ""
     if len(told) < len(diagnoses):
         texts.append(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]))
     if told and (question := question_between(told[0].advice, told[0].facts)) is not None:
-        texts.append(f"To choose: {question.text} {question.command}")
+        command = question.command
+        texts.append(f"To choose: {question.text} {command}")
     gaps = diagnoses.facts.gaps if isinstance(diagnoses, Diagnoses) else ()
     sure = bool(told) and told[0].confidence >= _CERTAIN
     texts += [_LACKING[gap.missing].format(line=gap.line) for gap in gaps if gap.missing == "error" or not sure]
     for text in texts:
-        yield from ("", *wrapped(text, width, "  ").split("\n"))
+        yield from ("", *wrapped(text, width, "  ", command=command).split("\n"))
 
 
 def _plain_answer(diagnosis: Diagnosis, subject: str, state: str, width: int) -> Iterator[str]:
@@ -262,8 +263,12 @@ def _error_text(fact: Evidence, diagnosis: Diagnosis, most: int = _SHOWN) -> str
 def _otherwise(first: Fault, others: Sequence[Fault]) -> str:
     """Describe the other faults that fit the same evidence, and how to tell them apart."""
     apart = neighbours(first)
-    told = (f"{headline(fault)}: {apart.get(fault.code, fault.summary).rstrip('.')}" for fault in others)
+    told = (f"{headline(fault)}{_by(apart.get(fault.code))}" for fault in others)
     return f"If that does not fit: {'; '.join(told)}."
+
+
+def _by(sign: str | None) -> str:
+    return f": {sign.rstrip('.')}" if sign else ""
 
 
 def _quoted(text: str, width: int, hang: str) -> str:
