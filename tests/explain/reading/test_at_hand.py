@@ -101,7 +101,7 @@ def test_devices_pipes_and_large_files_are_not_read(capsys: pytest.CaptureFixtur
     with large.open("wb") as file:
         file.truncate(1 << 40)
     link.symlink_to("/dev/zero")
-    for path in (pipe, large, link, Path("/dev/zero"), tmp_path):
+    for path in (pipe, large, link, Path("/dev/zero"), Path("/proc/kmsg"), tmp_path):
         facts = _explained(capsys, _log(tmp_path, _frame(path, 1, "model.fit(")))["facts"]
         assert isinstance(facts, dict)
         assert "at_hand" not in facts

@@ -26,6 +26,7 @@ _CALLS = frozenset(
     | {"from_generator", "image_dataset_from_directory", "flow_from_directory", "load_model", "load_weights"}
 )
 _DRIVER = Path("/proc/driver/nvidia/version")
+_OF_KERNEL = ("/proc/", "/sys/", "/dev/")  # reading may wait there, or never end
 _PACKAGES = ("site-packages", "dist-packages")
 
 
@@ -69,6 +70,8 @@ def _script(place: CodePlace | None, beside: Path | None) -> tuple[SeenScript | 
 
 def _text(path: Path) -> str | None:
     try:
+        if os.path.realpath(path).startswith(_OF_KERNEL):
+            return None
         return read_regular(path, _MOST_BYTES).decode()
     except (OSError, ValueError):
         return None  # it is not here, not a file, too large, or not text
