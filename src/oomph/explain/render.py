@@ -239,7 +239,8 @@ def _decisive_facts(diagnosis: Diagnosis) -> list[Evidence]:
     literals = [signature.literal for signature in diagnosis.signatures[:1] if signature.literal]
     surest = next((fact for fact in facts if any(each in fact.text for each in literals)), facts[0])
     other = facts[-1] if diagnosis.error is not None and facts[-1].line == diagnosis.error.line else facts[0]
-    if diagnosis.error is not None and surest.text.strip() in diagnosis.error.message:
+    message = "".join(diagnosis.error.message[:1]) if diagnosis.error is not None else ""
+    if message and (surest.text.strip() in message or message[:_SAME] in surest.text):
         return [other]  # it is quoted with the whole message
     repeats = surest.text[-_SAME:] == other.text[-_SAME:] and surest.source == other.source
     return [surest] if repeats else [fact for fact in facts if fact in (surest, other)]
