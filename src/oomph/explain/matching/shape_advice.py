@@ -40,7 +40,7 @@ def _of_missing_axis(longer: Sequence[int | None], shorter: Sequence[int | None]
     if longer[-1] == 1 and _agree(longer[:-1], shorter):
         return f"{_written(shorter)} lacks the last axis of {_written(longer)}: x[..., None] adds it"
     if longer[0] in (None, 1) and None not in shorter and _agree(longer[1:], shorter):
-        return f"{_written(shorter)} is one sample without the batch axis: x[None] adds it"
+        return f"{_written(shorter)} is one sample without the batch axis: add it, as in model.predict(x[None])"
     return ""
 
 
