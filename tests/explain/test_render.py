@@ -126,7 +126,7 @@ def test_ptxas_message_is_shown_after_a_long_prefix() -> None:
     )
     (found, *_) = diagnose_log(line.encode())
     assert found.name == "cuda-toolchain-missing"
-    evidence = as_text([found], "log").partition("evidence")[2]
+    evidence = as_text([found], "log").partition("line 1: ")[2]
     assert "Unsupported .version 7.4; current version is '7.0'" in " ".join(evidence.split())
 
 

@@ -17,7 +17,7 @@ from oomph.cli.target import is_piped, is_text, meaning, status_of, unknown
 from oomph.errors import ExamineError, OomphError, RunDirectoryError, UsageError
 from oomph.explain import render
 from oomph.explain.diagnose import diagnose
-from oomph.explain.matching.named_fault import Diagnosis
+from oomph.explain.matching.named_fault import Diagnoses, Diagnosis
 from oomph.explain.reading.file import Unreadable, is_run
 from oomph.terminal.screen import Heads
 from oomph.terminal.wrapping import reflowed
@@ -42,7 +42,7 @@ _EPILOG = """examples:
 
 exit codes: 0 done; 1 with --exit-code only, a fault was found; 2 an invalid command line, or a run in another format; \
 3 nothing to examine"""
-_WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--exit-code")
+_WITHOUT_EFFECT = ("--exit-status", "--kernel-log", "--full", "--text-only", "--exit-code")
 """The options that do not affect a page or a list of runs. Only --exit-code affects --decisions."""
 _LAST_SIGNAL, _LAST_EXIT_CODE = 64, 255
 _MOST_RUNS = 20
@@ -78,6 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for a run directory: recompute every decision, and show why it was taken",
     )
     parser.add_argument("--full", action="store_true", help="for a run: also show the evidence of every fault")
+    parser.add_argument(
+        "--text-only",
+        action="store_true",
+        help="read nothing but the log: neither the script nor the packages that its traceback names",
+    )
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 when a fault was found")
     add_runs_dir(parser)
 
@@ -147,7 +152,7 @@ def _answer(args: argparse.Namespace) -> int:
         raise UsageError("--full applies only to a run: leave it out")
     try:
         evidence = sources.evidence(args.target, args.kernel_log, args.exit_status, is_text=args.is_text)
-        diagnoses = _with_command(_directory(args.target), diagnose(evidence))
+        diagnoses = _with_command(_directory(args.target), _at_hand(args, diagnose(evidence)))
     except Unreadable as problem:
         raise ExamineError(str(problem)) from problem
     except OSError as problem:
@@ -219,7 +224,17 @@ def _directory(target: str | None) -> Path | None:
     return None if not target or not os.path.isdir(target) else Path(target)
 
 
-def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+def _at_hand(args: argparse.Namespace, diagnoses: Diagnoses) -> Diagnoses:
+    """Add what lies beside the log on this machine: the script and the packages that its traceback names."""
+    if args.text_only or args.is_text or not diagnoses:
+        return diagnoses
+    from oomph.explain.reading.at_hand import with_what_is_at_hand
+
+    beside = Path(args.target).parent if args.target not in (None, "-") else None
+    return diagnoses.with_facts(with_what_is_at_hand(diagnoses.facts, beside))
+
+
+def _with_command(run: Path | None, diagnoses: Diagnoses) -> Diagnoses:
     """Add the run's command and the fault that made it give up to the diagnoses, for their remedies; not for a log."""
     if run is None:
         return diagnoses
@@ -227,7 +242,7 @@ def _with_command(run: Path | None, diagnoses: Sequence[Diagnosis]) -> Sequence[
     from oomph.run.directory.recorded_story import command_of_run
 
     command, lost = command_of_run(run), given_up_on(run)
-    return [diagnosis._replace(command=command, outlasted_oomph=diagnosis.name == lost) for diagnosis in diagnoses]
+    return diagnoses.with_command(command, lost)
 
 
 def _story(run: Path | None) -> Story | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.catalogue.fault import Fault, Signature
@@ -12,11 +13,12 @@ from oomph.explain.evidence import memory, tracebacks
 from oomph.explain.evidence.evidence import Evidence, evidence_of
 from oomph.explain.evidence.memory import MemoryMap, Trend
 from oomph.explain.facts import reader
+from oomph.explain.facts.fact import LogFacts
 from oomph.explain.facts.reader import FactReader
 from oomph.explain.matching import fallback, own_account, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
-from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError
+from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError, is_ordinary
 from oomph.explain.matching.guesses import Guesses, borrowed, suspicions
 from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
 from oomph.explain.matching.likeness import Likeness, likely_of_check
@@ -30,6 +32,7 @@ from oomph.explain.matching.lines import (
 )
 from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import OwnAccounts
+from oomph.explain.matching.situations import situation_named
 from oomph.explain.matching.systems import Systems
 from oomph.explain.reading.log import Readable, Words, read_log
 
@@ -107,6 +110,7 @@ class _Reading:
         self._trend = Trend()
         self._systems = Systems()
         self._facts = FactReader()
+        self._stated = LogFacts()
         self._documentation = Documentation()
         self._accounts = OwnAccounts()
         self._position = self._went_on = 0
@@ -133,8 +137,16 @@ class _Reading:
 
     def verdict(self) -> Diagnoses:
         """Return the diagnoses from all evidence, with the facts and systems that it states."""
-        systems, facts = self._systems.names, self._facts.facts()
-        return Diagnoses(each._replace(systems=systems, facts=facts) for each in self._diagnoses())
+        self._stated = replace(self._facts.facts(), error=self._last.raised, gaps=self._last.gaps)
+        systems, stated = self._systems.names, self._stated
+        error = self._last.error
+        return Diagnoses(
+            (
+                each._replace(systems=systems, facts=stated, error=stated.error if error in each.evidence else None)
+                for each in self._diagnoses()
+            ),
+            stated,
+        )
 
     def _diagnoses(self) -> tuple[Diagnosis, ...]:
         for conclusion in (self._map.conclusion(), self._trend.conclusion()):
@@ -218,7 +230,10 @@ class _Reading:
         if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
             return []
         role = CONSEQUENCE if pending else CAUSE
-        return self._named(verdict.likely, role, verdict.evidence, found)
+        likely = verdict.likely
+        if is_ordinary(verdict.evidence[-1].text) and (situation := situation_named(self._stated)) is not None:
+            likely = (Likeness(situation.fault, situation.confidence),)
+        return self._named(likely, role, verdict.evidence, found)
 
     def _named(
         self, likely: Iterable[Likeness], role: str, evidence: tuple[Evidence, ...], found: Found

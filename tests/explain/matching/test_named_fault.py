@@ -8,7 +8,8 @@ from oomph.explain.catalogue.catalogue import find
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.diagnose import diagnose_log
 from oomph.explain.facts.fact import LogFacts
-from oomph.explain.matching.named_fault import MOST, OwnCommand, derived, remedies_for
+from oomph.explain.matching.advice import MOST, advice_for
+from oomph.explain.matching.named_fault import OwnCommand, derived
 
 LINUX = frozenset({"linux"})
 
@@ -22,7 +23,8 @@ def page(*remedies: Remedy) -> Fault:
 def texts(
     fault: Fault, *signatures: Signature, systems: frozenset[str] = LINUX, **captured: str
 ) -> list[tuple[str, str]]:
-    return [(each.text, each.command) for each in remedies_for(fault, signatures, systems, captured, LogFacts())]
+    given = advice_for(fault, signatures, systems, captured, LogFacts())
+    return [(each.remedy.text, each.remedy.command) for each in given]
 
 
 def test_surest_wording_remedies_come_first_and_page_remedies_last() -> None:

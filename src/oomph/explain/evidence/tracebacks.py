@@ -103,6 +103,11 @@ class Tracebacks:
         opened = self._open.get(fact.origin)
         return None if opened is None else self._follow(fact, opened)
 
+    @property
+    def is_open(self) -> bool:
+        """True if a traceback has begun whose error has not been read."""
+        return any(not each.harmless for each in self._open.values())
+
     def close(self, origin: str) -> tuple[str, bool]:
         """Close the open traceback. Return the package in which it ends, and True if it was being imported."""
         opened = self._open.pop(origin, None)

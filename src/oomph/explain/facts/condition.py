@@ -16,7 +16,6 @@ from oomph.explain.facts.fact import (
     Library,
     LogFacts,
     NodeKind,
-    PackageManager,
     ProgramPhase,
 )
 from oomph.explain.facts.version_range import Version, VersionRange, version
@@ -30,14 +29,17 @@ _VALUES: Mapping[str, tuple[object, Callable[[LogFacts], list[str]]]] = {
     "phase": (ProgramPhase, lambda facts: [facts.phase.phase] if facts.phase else []),
     "node": (NodeKind, lambda facts: [facts.node.kind] if facts.node and facts.node.kind else []),
     "file": (FileFormat, lambda facts: [each.format for each in facts.file_heads]),
-    "manager": (PackageManager, lambda facts: [each.manager for each in facts.installed_by]),
     "tried": (FailedStep, lambda facts: [each.step for each in facts.failed]),
 }
-_GPU, _CHANNELS = "gpu at work", "channels differ"
-_FLAGS: Mapping[str, Callable[[LogFacts], bool]] = {
-    _GPU: lambda facts: bool(facts.gpus),
-    _CHANNELS: lambda facts: any(pair.differs_in_channels_only for pair in facts.shapes),
+
+
+_COMMANDS: Mapping[str, str] = {
+    "python": "python --version",
+    "cuda": "nvcc --version",
+    "driver": "nvidia-smi",
+    "cudnn": "python -m pip show nvidia-cudnn-cu12",
 }
+_OF_PACKAGE = "python -m pip show {library}"
 
 
 class Condition(NamedTuple):
@@ -45,6 +47,10 @@ class Condition(NamedTuple):
 
     text: str
     is_met: Callable[[LogFacts], bool]
+    is_open: Callable[[LogFacts], bool] = lambda _: False
+    """True if the log neither states nor excludes it, where a command can tell."""
+    command: str = ""
+    """The command that tells."""
 
 
 @cache
@@ -53,9 +59,13 @@ def condition(text: str) -> Condition:
     if (found := _VERSION.fullmatch(text)) is not None and found["library"] in get_args(Library):
         sign, bound = _SIGNS[found["sign"]], version(found["version"])
         library: Library = found["library"]  # type: ignore[assignment]
-        return Condition(text, lambda facts: sign(facts.version_of(library), bound))
-    if text in _FLAGS:
-        return Condition(text, _FLAGS[text])
+        command = _COMMANDS.get(library) or _OF_PACKAGE.format(library=library)
+        return Condition(
+            text,
+            lambda facts: sign(facts.version_of(library), bound),
+            lambda facts: not any(each(facts.version_of(library), bound) for each in _SIGNS.values()),
+            command,
+        )
     kind, _, value = text.partition(" ")
     if kind in _VALUES and value in get_args(_VALUES[kind][0]):
         stated = _VALUES[kind][1]

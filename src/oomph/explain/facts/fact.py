@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from oomph.explain.facts.at_hand import AtHand
 from oomph.explain.facts.version_range import Version, VersionRange
 
 Library = Literal[
@@ -15,6 +16,7 @@ PackageManager = Literal["conda", "pip", "poetry", "uv"]
 ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
 NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
 FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5", "git-lfs pointer"]
+MissingPart = Literal["start of the traceback", "traceback", "error"]
 FailedStep = Literal["modprobe", "smaller batch", "memory growth", "pip install", "conda install"]
 
 
@@ -52,6 +54,26 @@ class CodePlace:
     code_line: int | None
     function: str
     line: int | None
+    code: str = ""
+    """The source line, as the traceback shows it."""
+
+
+@dataclass(frozen=True)
+class RaisedError:
+    """The exception that ended the program."""
+
+    type_name: str
+    message: Sequence[str]
+    """All lines of its message that say something, without frames, nodes and arguments."""
+    line: int | None
+
+
+@dataclass(frozen=True)
+class LogGap:
+    """Something that the log lacks because it was cut."""
+
+    missing: MissingPart
+    line: int | None
 
 
 @dataclass(frozen=True)
@@ -79,20 +101,6 @@ class ShapePair:
     second: tuple[int | None, ...]
     line: int | None
 
-    @property
-    def differing(self) -> tuple[int, ...]:
-        """The axes in which the shapes differ, counted from the first; empty if they have different ranks."""
-        if len(self.first) != len(self.second):
-            return ()
-        pairs = enumerate(zip(self.first, self.second, strict=True))
-        return tuple(axis for axis, (one, other) in pairs if None not in (one, other) and one != other)
-
-    @property
-    def differs_in_channels_only(self) -> bool:
-        """True if two images differ in nothing but a number of channels: 1, 3 or 4."""
-        last = len(self.first) - 1
-        return last >= 2 and self.differing == (last,) and {self.first[-1], self.second[-1]} <= {1, 3, 4}
-
 
 @dataclass(frozen=True)
 class FileHead:
@@ -110,9 +118,6 @@ class FailedAlready:
     line: int | None
 
 
-LogFact = LibraryVersion | LoggedGpu | InstalledBy | InPhase | FailedNode | ShapePair | FileHead | FailedAlready
-
-
 @dataclass(frozen=True)
 class LogFacts:
     """All facts of a log."""
@@ -120,6 +125,7 @@ class LogFacts:
     versions: Sequence[LibraryVersion] = ()
     gpus: Sequence[LoggedGpu] = ()
     installed_by: Sequence[InstalledBy] = ()
+    error: RaisedError | None = None
     phase: InPhase | None = None
     own_place: CodePlace | None = None
     """The innermost frame in the user's own code."""
@@ -129,6 +135,9 @@ class LogFacts:
     shapes: Sequence[ShapePair] = ()
     file_heads: Sequence[FileHead] = ()
     failed: Sequence[FailedAlready] = ()
+    gaps: Sequence[LogGap] = ()
+    at_hand: AtHand | None = None
+    """What was read besides the log, if anything was."""
 
     def version_of(self, library: Library) -> VersionRange:
         """Return the versions of a library that the log allows: all of them, if it says nothing."""
@@ -142,10 +151,12 @@ class LogFacts:
 def _document(value: Any) -> Any:
     if isinstance(value, VersionRange):
         return {"since": _written(value.since), "until": _written(value.until)}
-    if isinstance(value, tuple | list) and not all(isinstance(each, int | None) for each in value):
+    if isinstance(value, tuple | list) and not all(isinstance(each, int | str | None) for each in value):
         return [_document(each) for each in value]
     if hasattr(value, "__dataclass_fields__"):
         return dict(_entries(value))
+    if isinstance(value, Mapping):
+        return dict(value)
     return list(value) if isinstance(value, tuple) else value
 
 

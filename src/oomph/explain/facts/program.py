@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 from oomph.explain.evidence.tracebacks import begins_traceback, frame_on, is_in_library
@@ -50,6 +51,7 @@ _WITHIN: dict[ProgramPhase, frozenset[ProgramPhase]] = {
 """The phases that may begin within another one. Layers are also built in the first step of a fit."""
 # The call in a source line of the user's own: Keras hides its frames between it and the error.
 _CALL = lazy_pattern(r"\.(?P<method>[a-z_]{3,40})\(|\b(?P<function>load_model|save_model|model_from_json)\(")
+_CODE = "    "
 _OF_KERAS = lazy_pattern(r"[/\\](?:keras|tf_keras|tensorflow|tensorflow_core)[/\\]")
 
 
@@ -86,7 +88,7 @@ class ProgramReader:
         self.own_place: CodePlace | None = None
         self.library_place: CodePlace | None = None
         self.node: FailedNode | None = None
-        self._is_own_frame = False
+        self._frame: CodePlace | None = None
 
     def see(self, text: str, line: int | None) -> None:
         """Process the next line."""
@@ -96,19 +98,27 @@ class ProgramReader:
             self._see_node(text, line)
         frame = frame_on(text)
         if frame is None:
-            if self._is_own_frame and (call := _CALL.search(text)) is not None:
-                self._begin_phase(call["method"] or call["function"], line)
-            self._is_own_frame = False
+            if self._frame is not None and text.startswith(_CODE):
+                self._see_code(self._frame, text.strip(), line)
+            self._frame = None
             return
         file, code_line, function = frame
-        place = CodePlace(file, code_line, function, line)
-        self._is_own_frame = not is_in_library(file)
-        if self._is_own_frame:
-            self.own_place = place
-        else:
-            self.library_place = place
+        self._frame = CodePlace(file, code_line, function, line)
+        self._keep(self._frame)
         if _OF_KERAS.search(text):
             self._begin_phase(function, line)
+
+    def _see_code(self, place: CodePlace, code: str, line: int | None) -> None:
+        """Take the source line below a frame."""
+        self._keep(replace(place, code=code))
+        if not is_in_library(place.file) and (call := _CALL.search(code)) is not None:
+            self._begin_phase(call["method"] or call["function"], line)
+
+    def _keep(self, place: CodePlace) -> None:
+        if is_in_library(place.file):
+            self.library_place = place
+        else:
+            self.own_place = place
 
     def _begin_phase(self, function: str, line: int | None) -> None:
         phase = _PHASES.get(function)

@@ -18,6 +18,7 @@ _PAIRS = (
     ("incompatible", lazy_pattern(rf"expected shape={_FIRST}, found shape={_SECOND}")),
     ("match", lazy_pattern(rf"[Ss]hapes? {_FIRST} (?:and|does not match|must match|!=) {_SECOND}")),
     ("same shape", lazy_pattern(rf"Received: ?(?:target|y_true)\.shape={_FIRST}, (?:output|y_pred)\.shape={_SECOND}")),
+    ("incompatible shape", lazy_pattern(rf"Expected shape {_FIRST}, but input has incompatible shape {_SECOND}")),
     ("Received shapes", lazy_pattern(rf"Received shapes {_FIRST} and {_SECOND}")),
     ("shape", lazy_pattern(rf"expected [\w-]{{1,80}} to have shape {_FIRST} but got array with shape {_SECOND}")),
     ("reshape", lazy_pattern(rf"cannot reshape array of size \d+ into shape {_FIRST}(?P<second>)")),

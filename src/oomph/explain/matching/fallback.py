@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oomph.explain.evidence.evidence import Evidence
+from oomph.explain.evidence.message import telling_lines
 from oomph.explain.evidence.tracebacks import Tracebacks, installed, package, place_in_script
+from oomph.explain.facts.fact import LogGap, RaisedError
 from oomph.explain.matching.likeness import CORRECTED, Likeness, is_corrected, likely, likely_of_library
 from oomph.explain.matching.lines import AT_END, gets_by, goes_on
 from oomph.files.patterns import lazy_pattern
@@ -112,6 +114,9 @@ _STATUS = ("endezvous is aborting with status: ", "Bad StatusOr access: ")
 _REQUIRED = lazy_pattern(r"OP_REQUIRES failed at [\w.]{1,80}:\d+ : (?P<status>[A-Z][A-Za-z_ ]{3,30}): ")
 _BENIGN_CODES = ("OUT_OF_RANGE", "Out of range", "CANCELLED", "Cancelled", "ABORTED", "Aborted")
 _MESSAGE_LINES, _MESSAGE_LENGTH = 60, 6000
+_LINES_AFTER = 5
+"""The number of lines within which a program ends after its last error: a shell or a launcher says that it did."""
+_MOST_LINES = 250  # of a message with frames in it
 _DETAILS = 6  # the lines of a message to match advice against; later ones may belong to other messages
 _CODE = "      "  # a line of source code under a frame
 _IN_USER_CODE = "in user code"
@@ -148,13 +153,19 @@ class _Message:
     def __init__(self, origin: str, first: str, library: str = "", importing: bool = False) -> None:
         self.origin = origin
         self.lines = [first]
+        self.all_lines = [first]
+        """The same with frames and lines of source code, in which Keras and TensorFlow wrap the reason."""
         self.library = library
         self.importing = importing
 
     def see(self, fact: Evidence) -> None:
         """Add the line if it continues the message. Lines of source code do not."""
         text = fact.text
-        if fact.origin != self.origin or text.startswith(_CODE) or len(self.lines) >= _MESSAGE_LINES:
+        if fact.origin != self.origin:
+            return
+        if len(self.all_lines) < _MOST_LINES:
+            self.all_lines.append(text)
+        if text.startswith(_CODE) or len(self.lines) >= _MESSAGE_LINES:
             return
         if text.lstrip().startswith('File "'):
             if self.lines[0].rstrip().endswith(f"{_IN_USER_CODE}:"):
@@ -187,6 +198,7 @@ class LastError:
         """The last frame of that traceback in the user's own code, such as "train.py:42 in step"."""
         self._lines: list[Evidence] = []
         """The first few lines read, which may be a question about an error, without the error's class."""
+        self._last_line: int | None = None
         self._inside = ""
         """The installed package whose code raised the last exception of a complete traceback."""
         self._position = 0
@@ -228,6 +240,25 @@ class LastError:
         return tuple(error._replace(text=line) for line in said.lines[1:_DETAILS] if line.strip())
 
     @property
+    def raised(self) -> RaisedError | None:
+        """The exception that ended the program, with its whole message, or None."""
+        error, said = self._raised or self._pasted_fact, self._message or self._pasted
+        found = None if error is None or said is None else _RAISED.match(said.lines[0])
+        if error is None or said is None or found is None:
+            return None
+        first = said.lines[0][found.end() :].strip()
+        return RaisedError(found["type"], telling_lines([first, *said.all_lines[1:]]), error.line)
+
+    @property
+    def gaps(self) -> tuple[LogGap, ...]:
+        """What the log lacks of its last traceback because it was cut."""
+        if self.tracebacks.is_open:
+            return (LogGap("error", self._last_line),)
+        if self._raised is None and self._pasted_fact is not None and not self._place:
+            return (LogGap("start of the traceback" if self._frame else "traceback", self._pasted_fact.line),)
+        return ()
+
+    @property
     def where(self) -> str:
         """The innermost line of the user's own code in the last traceback, even one without its first line."""
         is_cut_out = self._raised is None and self._pasted is not None
@@ -267,9 +298,10 @@ class LastError:
 
     @property
     def _ends_in_pasted(self) -> bool:
-        """True if the evidence ends in a line that starts with the error's class, as the last line of a traceback."""
+        """True if the evidence all but ends in a line that starts with the error's class, as a traceback does."""
         fact = self._pasted_fact
-        return fact is not None and self._position == self._now and _PASTED.match(fact.text) is not None
+        is_last = self._now - self._position < _LINES_AFTER
+        return fact is not None and is_last and _PASTED.match(fact.text) is not None
 
     def _of_library(self) -> tuple[Likeness, ...]:
         message = self._message
@@ -290,7 +322,7 @@ class LastError:
             self._exit, self._position = fact, self._now
 
     def _see_line(self, fact: Evidence) -> None:
-        text = fact.text
+        text, self._last_line = fact.text, fact.line
         if len(self._lines) <= _FEW_LINES:
             self._lines.append(fact)
         raised = self.tracebacks.see(fact)

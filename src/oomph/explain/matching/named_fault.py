@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
 from math import isqrt, prod, sqrt
 from types import MappingProxyType
 from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import LINUX, Fault, Remedy, Signature
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.facts.fact import LogFacts
+from oomph.explain.facts.fact import LogFacts, RaisedError
+from oomph.explain.matching.advice import AdvisedRemedy, advice_for
 from oomph.terminal.wrapping import shortened
 
 _BY_OOMPH = re.compile(r"\boomph run( --resume)? train\.py(?!\S)")
@@ -188,6 +189,8 @@ class Diagnosis(NamedTuple):
     """The systems that the evidence comes from."""
     facts: LogFacts = LogFacts()
     """What the evidence says about the program, the installation and the machine."""
+    error: RaisedError | None = None
+    """The exception by which the program showed the fault."""
     command: OwnCommand = OwnCommand()
     """The command that started the run that the evidence comes from."""
     outlasted_oomph: bool = False
@@ -234,19 +237,45 @@ class Diagnosis(NamedTuple):
         return any(signature.advice for signature in self.signatures)
 
     @property
+    def advice(self) -> tuple[AdvisedRemedy, ...]:
+        """The remedies, best first, each with how well it fits; the page of plain Python errors has none of its own."""
+        values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
+        line = next((fact.line for fact in self.evidence if fact.line is not None), None)
+        given = advice_for(self.fault, self.signatures, self.systems, values, self.facts, self.error, line)
+        if self.outlasted_oomph:
+            given = tuple(sorted(given, key=lambda each: bool(each.remedy.action)))
+        return tuple(self._with_own_command(each) for each in given)
+
+    def _with_own_command(self, advised: AdvisedRemedy) -> AdvisedRemedy:
+        remedy = advised.remedy
+        return advised._replace(remedy=remedy._replace(command=self.command.put_into(remedy.command)))
+
+    @property
     def remedies(self) -> tuple[Remedy, ...]:
         """The remedies, best first, with the captured values and the run's command filled in."""
-        values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
-        given = remedies_for(self.fault, self.signatures, self.systems, values, self.facts)
-        if self.outlasted_oomph:
-            given = tuple(sorted(given, key=lambda remedy: bool(remedy.action)))
-        return tuple(remedy._replace(command=self.command.put_into(remedy.command)) for remedy in given)
+        return tuple(each.remedy for each in self.advice)
 
 
 class Diagnoses(tuple[Diagnosis, ...]):
     """All diagnoses of the same evidence, most relevant first."""
 
-    __slots__ = ()
+    facts: LogFacts
+    """What the evidence says, also if it shows no fault."""
+
+    def __new__(cls, diagnoses: Iterable[Diagnosis] = (), facts: LogFacts | None = None) -> Diagnoses:
+        """Put the diagnoses together with the facts of their evidence, by default those of the first one."""
+        made = super().__new__(cls, diagnoses)
+        made.facts = facts or (made[0].facts if made else LogFacts())
+        return made
+
+    def with_facts(self, facts: LogFacts) -> Diagnoses:
+        """Return the same diagnoses with other facts, from which their remedies follow."""
+        return Diagnoses((each._replace(facts=facts) for each in self), facts)
+
+    def with_command(self, command: OwnCommand, lost: str) -> Diagnoses:
+        """Return the same diagnoses with the run's command, and the name of the fault that made it give up."""
+        with_it = (each._replace(command=command, outlasted_oomph=each.name == lost) for each in self)
+        return Diagnoses(with_it, self.facts)
 
     def _repr_html_(self) -> str:
         """Return the first diagnosis and other likely ones as panels for notebooks."""
@@ -256,50 +285,3 @@ class Diagnoses(tuple[Diagnosis, ...]):
 
 def _with_command(remedy: Remedy) -> str:
     return f"{remedy.titled}: {remedy.command}" if remedy.command else remedy.titled
-
-
-# -- advice -----------------------------------------------------------------------------------------------------------
-
-MOST = 5
-"""The maximum number of remedies to show, since nobody reads more."""
-_WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
-
-
-def remedies_for(
-    fault: Fault,
-    signatures: Sequence[Signature],
-    systems: Set[str],
-    captured: Mapping[str, str],
-    facts: LogFacts,
-) -> tuple[Remedy, ...]:
-    """Return the remedies to show, best first, with the captured values filled in.
-
-    Args:
-        fault: the diagnosed fault.
-        signatures: the fault's signatures that matched, surest first. A signature with confidence 0 does not show a
-            fault, but if it has remedies, these are more specific and come first. If a signature `replaces` the other
-            remedies, they are dropped.
-        systems: the systems that the evidence comes from.
-        captured: the values captured from the evidence.
-        facts: the facts that the evidence states. A remedy that one of them contradicts is not shown.
-    """
-    ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
-    replacing = [signature for signature in ordered if signature.replaces]
-    own = (remedy for signature in replacing or ordered for remedy in signature.remedies)
-    of_page = () if replacing else fault.remedies
-    fitting = (remedy.filled(captured) for remedy in (*own, *of_page) if _applies(remedy, systems, facts))
-    return tuple(_different(fitting))[:MOST]
-
-
-def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:
-    """True if the remedy can be applied on these systems, and the facts allow it."""
-    return remedy.fits(systems, facts) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
-
-
-def _different(remedies: Iterator[Remedy]) -> Iterator[Remedy]:
-    """Yield the remedies, skipping those that repeat an earlier text or command."""
-    said: set[str] = {""}
-    for remedy in remedies:
-        if remedy.text not in said and (not remedy.command or remedy.command not in said):
-            said |= {remedy.text, remedy.command}
-            yield remedy

@@ -1,0 +1,149 @@
+"""Chooses the remedies of a diagnosis: first the message's own, then the wording's, the page's last. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Literal, NamedTuple
+
+from oomph.explain.catalogue.fault import Fault, Remedy, Signature
+from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
+from oomph.explain.matching.fallback import UNRELATED
+from oomph.explain.matching.gone_names import name_remedy, unknown_names
+from oomph.explain.matching.instruction import Force, Instruction, instruction_in
+from oomph.explain.matching.pins import is_installable
+from oomph.explain.matching.script_advice import script_remedy
+from oomph.explain.matching.shape_advice import shape_remedy
+from oomph.explain.matching.situations import situation_of
+
+Fit = Literal["fits", "likely", "general"]
+"""How well a remedy fits: by a fact of this log, by a wording in it, or only by the name of the fault."""
+
+MOST = 3
+"""The maximum number of remedies to give, since nobody tries more."""
+_WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
+_PIP = "python -m pip install "
+_INSTALLERS: Mapping[PackageManager, str] = {"poetry": "poetry add ", "uv": "uv pip install "}
+_QUOTED = re.compile(r"[`'\"]([^`'\"]+)[`'\"]")
+_NAME = re.compile(r"[A-Za-z_][\w.]{2,}")
+
+
+class AdvisedRemedy(NamedTuple):
+    """A remedy, and how well it fits."""
+
+    remedy: Remedy
+    fit: Fit
+    line: int | None = None
+    """The line of the log that it fits."""
+
+
+def advice_for(
+    fault: Fault,
+    signatures: Sequence[Signature],
+    systems: Set[str],
+    captured: Mapping[str, str],
+    facts: LogFacts,
+    error: RaisedError | None = None,
+    line: int | None = None,
+) -> tuple[AdvisedRemedy, ...]:
+    """Return the remedies to show, best first, with the captured values filled in.
+
+    Args:
+        fault: the diagnosed fault.
+        signatures: the fault's signatures that matched, surest first. A signature with confidence 0 does not show a
+            fault, but if it has remedies, these are more specific and come first. If a signature `replaces` the other
+            remedies, they are dropped.
+        systems: the systems that the evidence comes from.
+        captured: the values captured from the evidence.
+        facts: the facts that the evidence states. A remedy that one of them contradicts is not shown.
+        error: the exception by which the program showed this fault.
+        line: the line that shows the fault.
+    """
+    ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
+    replacing = [signature for signature in ordered if signature.replaces]
+    by_wording = [remedy for signature in replacing or ordered for remedy in signature.remedies]
+    of_wording = list(_filled(by_wording, systems, captured, facts, "likely", line))
+    if (situation := situation_of(fault.name, facts)) is not None:
+        of_wording.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
+    by_page = () if replacing or fault.name == UNRELATED else fault.remedies
+    of_page = _filled(by_page, systems, captured, facts, "general", line)
+    if (of_script := script_remedy(fault.name, facts)) is not None:
+        of_wording.insert(0, AdvisedRemedy(of_script, "fits", line))
+    if error is not None and (of_name := name_remedy(facts)) is not None:
+        of_wording.insert(0, AdvisedRemedy(of_name, "fits", error.line))
+    if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(
+        each.fit == "fits" for each in of_wording
+    ):
+        of_wording.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
+    given = [*_of_message(error, of_wording, facts), *of_wording, *of_page]
+    return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
+
+
+def _filled(
+    remedies: Iterable[Remedy],
+    systems: Set[str],
+    captured: Mapping[str, str],
+    facts: LogFacts,
+    otherwise: Fit,
+    line: int | None,
+) -> Iterator[AdvisedRemedy]:
+    """Yield the remedies that apply. One that states values of this log, or needs facts that it states, fits it."""
+    for remedy in remedies:
+        filled = remedy.filled(captured)
+        if _applies(remedy, systems, facts) and is_installable(filled.command, facts):
+            fits = bool(remedy.needs) or filled.text != remedy.text
+            yield AdvisedRemedy(filled, "fits" if fits else otherwise, line)
+
+
+def _of_message(
+    error: RaisedError | None, of_wording: Sequence[AdvisedRemedy], facts: LogFacts
+) -> Iterator[AdvisedRemedy]:
+    """Yield what the message says to do, unless the remedy of its wording says so already, in full."""
+    instruction = None if error is None else instruction_in(error.message)
+    if error is None or instruction is None or _is_contradicted(instruction, facts):
+        return
+    if of_wording and (instruction.force == Force.REQUIREMENT or _covers(of_wording[0].remedy, instruction)):
+        return
+    text = f"As the error itself says: {instruction.text.rstrip('.')}"
+    yield AdvisedRemedy(Remedy(text, instruction.command), "fits", error.line)
+
+
+def _is_contradicted(instruction: Instruction, facts: LogFacts) -> bool:
+    """True if the log shows that this has been tried, or names something that these versions do not have."""
+    tried = {each.step for each in facts.failed}
+    said = f"{instruction.text} {instruction.command}"
+    again = any(step in said for step in tried & {"pip install", "modprobe"})
+    return again or not is_installable(instruction.command, facts) or bool(unknown_names(instruction.text, facts))
+
+
+def _covers(remedy: Remedy, instruction: Instruction) -> bool:
+    """True if the remedy is about the same names as the instruction, such as `keras.Input` or pydot, if it has any."""
+    quoted = [instruction.command.partition(" install ")[2]] if " install " in instruction.command else []
+    quoted = quoted or _QUOTED.findall(instruction.text)
+    named = {word.strip(".") for each in quoted for word in _NAME.findall(each)}
+    said = f"{remedy.text} {remedy.command}"
+    return not named or any(word in said for word in named)
+
+
+def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:
+    """True if the remedy can be applied on these systems, and the facts allow it."""
+    return remedy.fits(systems, facts) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
+
+
+def _by_manager(advised: AdvisedRemedy, facts: LogFacts) -> AdvisedRemedy:
+    """Put the command in the words of the package manager that the environment was made with."""
+    command = advised.remedy.command
+    tool = next((_INSTALLERS[each.manager] for each in facts.installed_by if each.manager in _INSTALLERS), "")
+    if not tool or not command.startswith(_PIP) or "&&" in command or " -" in command.removeprefix(_PIP):
+        return advised
+    return advised._replace(remedy=advised.remedy._replace(command=tool + command.removeprefix(_PIP)))
+
+
+def _different(given: Iterator[AdvisedRemedy]) -> Iterator[AdvisedRemedy]:
+    """Yield the remedies, skipping those that repeat an earlier text or command."""
+    said: set[str] = {""}
+    for each in given:
+        remedy = each.remedy
+        if remedy.text not in said and (not remedy.command or remedy.command not in said):
+            said |= {remedy.text, remedy.command}
+            yield each

@@ -1,0 +1,214 @@
+"""What became of a name or an argument that Keras or TensorFlow does not know, computed from the table of names. Pure.
+
+The error proves that the name is not there; the table says which releases have it, where it is now, and by which
+argument another was replaced. No wording and no version is written down here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from oomph.explain.catalogue.fault import Remedy
+from oomph.explain.facts.fact import LogFacts
+from oomph.explain.facts.version_range import Version, VersionRange
+from oomph.explain.public_names.table import (
+    NameLifetime,
+    PublicNames,
+    keras_names,
+    pythons_of,
+    tensorflow_names,
+)
+from oomph.files.patterns import lazy_pattern
+
+_MODULE = r"(?P<module>(?:tensorflow|tf|keras)(?:\.\w{1,40}){0,6})"
+_MISSING = (
+    lazy_pattern(rf"module '{_MODULE}' has no attribute '(?P<name>\w{{1,60}})'"),
+    lazy_pattern(rf"cannot import name '(?P<name>\w{{1,60}})' from '{_MODULE}'"),
+    lazy_pattern(rf"No module named '{_MODULE}\.(?P<name>\w{{1,60}})'"),
+)
+_UNEXPECTED = (
+    lazy_pattern(
+        r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument "
+        r"'(?P<argument>\w{1,60})'"
+    ),
+    lazy_pattern(r"passed to (?P<owner>\w{1,60}): \{['\"](?P<argument>\w{1,60})['\"](?P<function>)"),
+    lazy_pattern(r"Argument\(s\) not recognized: \{['\"](?P<argument>\w{1,60})['\"](?P<owner>)(?P<function>)"),
+)
+# How Keras and TensorFlow spell their public modules in messages.
+_INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
+_NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){1,6}")
+_KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
+_FIRST_WITHOUT_KERAS_2: Version = (2, 16)
+_LAST_OF_KERAS_2: Version = (2, 15)
+
+
+class _Library(NamedTuple):
+    title: str
+    names: PublicNames
+    versions: VersionRange
+
+
+def name_remedy(facts: LogFacts) -> Remedy | None:
+    """Return what to write in place of the name or argument that an error calls unknown, or None."""
+    message = " ".join(facts.error.message)[:2000] if facts.error else ""
+    for missing in _MISSING:
+        if (found := missing.search(message)) is not None:
+            return _of_name(found["module"], found["name"], facts, is_module=found[0].startswith("No module"))
+    for unexpected in _UNEXPECTED:
+        if (found := unexpected.search(message)) is not None:
+            return _of_argument(found["owner"] or "", found["function"], found["argument"], facts)
+    return None
+
+
+def unknown_names(text: str, facts: LogFacts) -> list[str]:
+    """Return the public names in a text that none of the versions known from the log has."""
+    return [name for name in _NAMES.findall(text) if _is_gone(name, facts)]
+
+
+def public_names_in(text: str) -> Iterator[tuple[str, NameLifetime | None]]:
+    """Yield the dotted names of Keras and TensorFlow in a text, each with the releases that have it."""
+    for name in _NAMES.findall(text):
+        canonical = _canonical(name)
+        yield name, _library(canonical, LogFacts()).names.lifetime(canonical)
+
+
+def _is_gone(name: str, facts: LogFacts) -> bool:
+    canonical = _canonical(name)
+    library = _library(canonical, facts)
+    life = library.names.lifetime(canonical)
+    return life is not None and life.excludes(library.versions)
+
+
+def _canonical(name: str) -> str:
+    """Return a name as the table has it: "keras.layers.Dense" for tensorflow.keras.layers.Dense."""
+    inner = _INNER.sub(lambda found: "tf." if found[0].startswith("tensorflow") else "keras.", name)
+    short = re.sub(r"\Atensorflow\b", "tf", inner)
+    return short.removeprefix("tf.") if short.startswith("tf.keras.") or short == "tf.keras" else short
+
+
+def _library(canonical: str, facts: LogFacts) -> _Library:
+    if canonical.startswith("keras"):
+        return _Library("Keras", keras_names(), keras_versions(facts))
+    return _Library("TensorFlow", tensorflow_names(), facts.version_of("tensorflow"))
+
+
+def keras_versions(facts: LogFacts) -> VersionRange:
+    """Return the versions of Keras that a log allows, also by that of TensorFlow, which brings its own."""
+    stated, tensorflow = facts.version_of("keras"), facts.version_of("tensorflow")
+    if stated != VersionRange() or any(each.library == "tf_keras" for each in facts.versions):
+        return stated
+    if tensorflow.is_from(_FIRST_WITHOUT_KERAS_2):
+        return VersionRange(since=(3,))
+    return tensorflow if tensorflow.is_before(_FIRST_WITHOUT_KERAS_2) else stated
+
+
+def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Remedy | None:
+    wanted = _canonical(f"{module}.{name}")
+    library = _library(wanted, facts)
+    life = library.names.lifetime(wanted)
+    if wanted.startswith("tf.compat.") or (life is None and is_module):
+        return None  # the table says nothing about these
+    if life is not None and life.goes_on and not life.excludes(library.versions):
+        if library.versions != VersionRange() or life.since == library.names.releases[0]:
+            return None  # it should be there: the installation is at fault, or a file of the same name
+        return Remedy(f"{wanted} is there from {library.title} {_written(life.since)} on: install that or a later one")
+    was = f"{wanted} was last in {library.title} {_written(life.until)}" if life else f"there is no {wanted}"
+    if (place := _moved_to(wanted, name, library)) is not None:
+        spelled = f"tf.{place}" if module.startswith(("tensorflow", "tf")) and place.startswith("keras") else place
+        return Remedy(f"Write {spelled}: {was}")
+    if life is None:
+        return None
+    if library.title == "Keras":
+        return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", _KERAS_2)
+    return _earlier_tensorflow(was, life, facts)
+
+
+def _earlier_tensorflow(was: str, life: NameLifetime, facts: LogFacts) -> Remedy:
+    python = facts.version_of("python").since
+    fits = python is None or len(python) < 2 or python[1] in pythons_of(life.until)
+    release = _written(life.until)
+    if fits:
+        return Remedy(
+            f"Keep TensorFlow {release} for this program: {was}", f'python -m pip install "tensorflow=={release}.*"'
+        )
+    pythons = ", ".join(f"3.{minor}" for minor in pythons_of(life.until))
+    return Remedy(f"Keep TensorFlow {release} for this program, with Python {pythons}: {was}")
+
+
+def _moved_to(wanted: str, name: str, library: _Library) -> str | None:
+    """Return the name that these versions have instead: the same last part in another module."""
+    there = (
+        each
+        for each in library.names.ending_in(name)
+        if each != wanted
+        and (life := library.names.lifetime(each)) is not None
+        and (life.goes_on if library.versions == VersionRange() else not life.excludes(library.versions))
+        and each.count(".") <= wanted.count(".") + 1
+        and not each.rpartition(".")[0].rpartition(".")[2][:1].isupper()  # a method is no successor
+    )
+    return min(there, key=lambda each: (-_alike(each, wanted), len(each), each), default=None)
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many parts of their modules two names share."""
+    return len(set(one.split(".")[:-1]) & set(other.split(".")[:-1]))
+
+
+def _of_argument(owner: str, function: str, argument: str, facts: LogFacts) -> Remedy | None:
+    name = _callable(owner, function, argument, facts)
+    if name is None:
+        return None
+    versions, names = keras_versions(facts), keras_names()
+    life, parameters = names.lifetime(name, argument), names.parameters(name, versions)
+    if life is not None and not life.excludes(versions) and versions != VersionRange():
+        return None
+    if function not in ("", "__init__") and names.lifetime(name, "**") is not None:
+        return None  # a release that takes any argument does not raise this
+    short = name.removeprefix("keras.")
+    until = f", which {short} had up to Keras {_written(life.until)}" if life and not life.goes_on else ""
+    successor = _successor(name, argument, parameters, life)
+    if successor is not None:
+        return Remedy(f"Write {successor} in place of {argument}{until}")
+    if life is not None and life.goes_on:
+        return Remedy(f"Leave {argument} out: {short} has it from Keras {_written(life.since)} on")
+    return Remedy(f"Leave {argument} out{until}") if until else None
+
+
+def _callable(owner: str, function: str, argument: str, facts: LogFacts) -> str | None:
+    """Return the public name of what was called: by the message, or else by the line that called it."""
+    place = facts.own_place
+    code = facts.at_hand.script.statement if facts.at_hand and facts.at_hand.script else place.code if place else ""
+    called = re.search(rf"(\w{{1,60}})\((?=[^()]{{0,300}}\b{re.escape(argument)} ?=)", code)
+    last = owner or (called[1] if called else "")
+    if function and function != "__init__":
+        last = f"{owner or 'Model'}.{function}"
+    found = list(keras_names().ending_in(last)) if last else []
+    return min(found, key=lambda each: (-len(_lives_on(each)), len(each), each), default=None)
+
+
+def _lives_on(name: str) -> str:
+    life = keras_names().lifetime(name)
+    return "x" if life is not None and life.goes_on else ""
+
+
+def _successor(name: str, argument: str, parameters: list[str], life: NameLifetime | None) -> str | None:
+    """Return the argument that replaces another: by its initials, a like name, or as the only one that came then."""
+    import difflib  # few errors need it
+
+    by_initials = [each for each in parameters if "".join(part[:1] for part in each.split("_")) == argument]
+    close = difflib.get_close_matches(argument, parameters, 1, 0.75)
+    after = [each for each in parameters if life is not None and _came_after(name, each, life)]
+    candidates = [*by_initials, *close, *(after if len(after) == 1 else [])]
+    return next((each for each in candidates if each != argument), None)
+
+
+def _came_after(name: str, parameter: str, life: NameLifetime) -> bool:
+    releases, other = keras_names().releases, keras_names().lifetime(name, parameter)
+    following = releases.index(life.until) + 1
+    return other is not None and following < len(releases) and other.since == releases[following]
+
+
+def _written(release: Version) -> str:
+    return ".".join(map(str, release))

@@ -1,0 +1,63 @@
+"""What two shapes that do not go together say by their numbers: flattened, an axis missing, other channels. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from oomph.explain.catalogue.fault import Remedy
+from oomph.explain.facts.fact import LogFacts, ShapePair
+
+_CHANNELS = {1, 3, 4}
+_IMAGES = 4
+"""The number of axes of a batch of images."""
+
+
+def shape_remedy(fault: str, facts: LogFacts) -> Remedy | None:
+    """Return what the last pair of shapes in a log asks for, or None if its numbers do not tell."""
+    if fault != "shape-mismatch" or not facts.shapes:
+        return None
+    pair = facts.shapes[-1]
+    longer, shorter = sorted((pair.first, pair.second), key=len, reverse=True)
+    text = _of_channels(pair) or _of_missing_axis(longer, shorter) or _of_same_values(longer, shorter)
+    return Remedy(text) if text else None
+
+
+def _of_channels(pair: ShapePair) -> str:
+    one, other = pair.first, pair.second
+    differs = len(one) == len(other) >= _IMAGES and one[1:-1] == other[1:-1] and {one[-1], other[-1]} <= _CHANNELS
+    if not differs or one[-1] == other[-1]:
+        return ""
+    return (
+        f"The images differ only in the number of channels, {one[-1]} and {other[-1]}: read them with the model's "
+        'number (channels=3 or 1, color_mode="rgb" or "grayscale")'
+    )
+
+
+def _of_missing_axis(longer: Sequence[int | None], shorter: Sequence[int | None]) -> str:
+    if len(longer) != len(shorter) + 1:
+        return ""
+    if longer[-1] == 1 and _agree(longer[:-1], shorter):
+        return f"{_written(shorter)} lacks the last axis of {_written(longer)}: x[..., None] adds it"
+    if longer[0] in (None, 1) and None not in shorter and _agree(longer[1:], shorter):
+        return f"{_written(shorter)} is one sample without the batch axis: add it, as in model.predict(x[None])"
+    return ""
+
+
+def _of_same_values(longer: Sequence[int | None], shorter: Sequence[int | None]) -> str:
+    values = [[axis for axis in shape[1:] if axis is not None] for shape in (longer, shorter)]
+    whole = all(len(known) == len(shape) - 1 for known, shape in zip(values, (longer, shorter), strict=True))
+    if not whole or len(longer) == len(shorter) or prod(values[0]) != prod(values[1]) or prod(values[0]) < 2:
+        return ""
+    return (
+        f"Both hold {prod(values[0])} values for each sample: flatten or reshape one to the other, Flatten() as the "
+        f"first layer, or x.reshape(-1, {', '.join(map(str, values[1]))})"
+    )
+
+
+def _agree(one: Sequence[int | None], other: Sequence[int | None]) -> bool:
+    return all(a == b or a is None or b is None for a, b in zip(one, other, strict=True))
+
+
+def _written(shape: Sequence[int | None]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

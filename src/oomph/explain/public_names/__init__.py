@@ -1,0 +1,1 @@
+"""Public names of Keras and TensorFlow, with the releases that have them."""
