@@ -49,7 +49,7 @@ class LoopCheckpoints(StepCheckpoints):
     def finished(self) -> Saved | None:
         """Remove all but the last checkpoint of a finished loop, and return the last one."""
         self.settle(wait=True)
-        store = self._fits.store()
+        store = self._store()
         if store is not None and self._last is not None:
             store.keep_newest_step(self._loop.identity.ordinal)
             self._fits.note_end_state(self._last)

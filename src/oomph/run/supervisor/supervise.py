@@ -168,7 +168,7 @@ class Supervisor:
                 watch = Watch(self._timings, self._floor, record.loops)
                 environ = surrounding(self._settings, changes, all_gpus, "" if run is None else run.record.entropy)
                 environ |= {} if cluster is None else cluster.environ_of(rank)
-                handover(self._settings.guarding, changes, run, number, watch, rank).write(environ)
+                handover(self._settings.guarding, changes, run, number, watch, rank, workers).write(environ)
                 attempt = Attempt(
                     self._command.argv(self._python),
                     environ,
