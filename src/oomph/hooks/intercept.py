@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import tensorflow as tf
+
 from oomph.errors import TrainingStoppedError, UnsupportedError
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.division import choice_of
@@ -86,7 +88,7 @@ def install(
     loops.install(fits)
     if not below_owner() and not support.lacks(Feature.SEEDS):
         stateful_random_ops.install_eager(session.handover.entropy)
-    session.journal.write(GuardInstalled(keras=_version()))
+    session.journal.write(GuardInstalled(keras=_version(), tensorflow=getattr(tf, "__version__", "")))
     return fits
 
 

@@ -67,7 +67,7 @@ def decided(
         is_due: True if a checkpoint is due by then.
         is_patient: False if the checkpoint has been waiting for too long for the one before it.
     """
-    if 0 < before.border and steps <= before.border:
+    if before.border > 0 and steps <= before.border:
         return before
     is_whole = all(note.saved == before.border for note in notes)
     common = before.border if is_whole and before.border else before.common

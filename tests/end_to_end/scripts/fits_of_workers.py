@@ -55,4 +55,6 @@ class Striking(keras.callbacks.Callback):
 losses = []
 for epochs in (4, 1):
     losses += model.fit(x, y, batch_size=8, epochs=epochs, verbose=0, callbacks=[Striking()]).history["loss"]
-np.savez(f"{name}-{rank}.npz", *[np.array(each) for each in (*model.variables, *model.optimizer.variables)], loss=losses)
+np.savez(
+    f"{name}-{rank}.npz", *[np.array(each) for each in (*model.variables, *model.optimizer.variables)], loss=losses
+)

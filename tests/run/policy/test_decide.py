@@ -358,7 +358,7 @@ def test_mathematical_changes_end_with_the_option_that_allowed_them() -> None:
 
 
 def test_batch_that_does_not_fit_a_worker_twice_is_not_tried_a_third_time() -> None:
-    """Nothing that oomph can change helps: under the strategy the batch is not split, and the others wait in the step."""
+    """Nothing that oomph can change helps: under the strategy the batch is not split."""
     failed = Ending(
         75, "device-oom", place=(0, 0, 4), same_data=True, restart_requested="out of memory", worker=1, steps=4
     )

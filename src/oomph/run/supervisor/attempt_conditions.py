@@ -143,8 +143,8 @@ def _last_to_fail(events: Sequence[Event]) -> Oom | Recovered | None:
 def _why_refused(step: Oom | Recovered | None, events: Sequence[Event]) -> str:
     """Return the reason against splitting this step's batch, or an empty string if there is none.
 
-    It is that of a fit whose steps are not guarded, or else that of a probe. A fit has one verdict per batch layout. The
-    last one counts, unless the batch was split anyway.
+    It is that of a fit whose steps are not guarded, or else that of a probe. A fit has one verdict per batch layout.
+    The last one counts, unless the batch was split anyway.
     """
     fit = last(events, FitStarted)
     if fit is not None and fit.guard == _RESTART_ONLY:
