@@ -32,7 +32,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
-from oomph.keras_bridge.workers import beside_the_chief
+from oomph.keras_bridge.workers import beside_the_chief, is_only_supervised
 from oomph.process import undoing
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.progress import Phase
@@ -190,7 +190,9 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
         return None  # an invalid call, which Keras itself reports
-    if fits.is_over or not getattr(model, "compiled", False) or not fits.claim(model):
+    if fits.is_over or not getattr(model, "compiled", False) or is_only_supervised(model.distribute_strategy):
+        return None
+    if not fits.claim(model):
         return None
     bound.apply_defaults()
     arguments = dict(bound.arguments)
