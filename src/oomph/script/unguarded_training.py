@@ -43,11 +43,12 @@ def _rows() -> Iterator[_Row]:
     estimator = "tensorflow_estimator.python.estimator.estimator"
     yield _Row("estimator", estimator, "Estimator", "_convert_train_steps_to_hooks")
     yield _Row("tensorflow-1", "tensorflow.python.training.optimizer", "Optimizer", "apply_gradients")
-    servers, tpus = "parameter_server_strategy_v2", "tpu_strategy"
-    yield _Row(
-        "parameter-servers", f"{strategies}.parameter_server_strategy_v2", "ParameterServerStrategyV2", "__init__"
-    )
-    yield _Row("tpu", f"tensorflow.python.distribute.{tpus}", "TPUStrategyV2", "__init__")
+    distribute = "tensorflow.python.distribute"
+    for kind, module, owner in (
+        ("parameter-servers", "parameter_server_strategy_v2", "ParameterServerStrategyV2"),
+        ("tpu", "tpu_strategy", "TPUStrategyV2"),
+    ):
+        yield _Row(kind, f"{distribute}.{module}", owner, "__init__")
     yield _Row("jax", "keras.src.backend.jax.trainer", "JAXTrainer", "make_train_function")
     yield _Row("torch", "keras.src.backend.torch.trainer", "TorchTrainer", "make_train_function")
 
