@@ -33,7 +33,7 @@ _RECORD = struct.Struct("<5q")
 """The attempt, three numbers, and a checksum: a record that is read while it is being written is ignored."""
 
 
-class Decision(NamedTuple):
+class BorderDecision(NamedTuple):
     """The latest decision of the first worker. All numbers are counts of the run's steps."""
 
     border: int = 0
@@ -54,8 +54,8 @@ class Note(NamedTuple):
 
 
 def decided(
-    before: Decision, notes: Sequence[Note], steps: int, following: int, is_due: bool, is_patient: bool = True
-) -> Decision:
+    before: BorderDecision, notes: Sequence[Note], steps: int, following: int, is_due: bool, is_patient: bool = True
+) -> BorderDecision:
     """Return the decision at the border before the step number `steps`. Pure.
 
     Until all workers have passed a border, which the first one knows at the one after, its decision stays.
@@ -74,7 +74,7 @@ def decided(
     stop = next((note.asked for note in notes if note.asked), 0)
     if not stop and not (is_due and (is_whole or not before.border or not is_patient)):
         return before
-    return Decision(following, common, stop)
+    return BorderDecision(following, common, stop)
 
 
 class BorderFile:
@@ -96,14 +96,14 @@ class BorderFile:
         finally:
             os.close(fd)
 
-    def write_decision(self, decision: Decision) -> None:
+    def write_decision(self, decision: BorderDecision) -> None:
         """Write the first worker's decision."""
         self._write(0, decision)
 
-    def decision(self) -> Decision | None:
+    def decision(self) -> BorderDecision | None:
         """Return the latest decision of this attempt, or None if there is none, or it is being written."""
         found = self._read(0)
-        return None if found is None else Decision(*found)
+        return None if found is None else BorderDecision(*found)
 
     def write_note(self, note: Note) -> None:
         """Write what this worker has to say."""
@@ -133,7 +133,7 @@ class CommonBorders:
 
     def __init__(self, file: BorderFile, rank: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._file, self._decides, self._clock = file, rank == 0, clock
-        self._decision, self._note = Decision(), Note()
+        self._decision, self._note = BorderDecision(), Note()
         self._due_since: float | None = None
         self._stopped_at, self._looked_at = 0, 0.0
 

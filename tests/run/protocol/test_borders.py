@@ -14,7 +14,7 @@ from oomph.protocol.borders import (
     PATIENCE_SECONDS,
     BorderFile,
     CommonBorders,
-    Decision,
+    BorderDecision,
     Note,
     decided,
 )
@@ -69,15 +69,15 @@ def test_worker_that_is_a_step_ahead_saves_where_the_others_do(tmp_path):
 
 
 def test_decision_stays_until_all_have_passed_the_border():
-    before = Decision(border=5, common=2)
+    before = BorderDecision(border=5, common=2)
     assert decided(before, [Note(5), Note(2)], 5, 6, is_due=True) == before
 
 
 def test_checkpoint_that_not_all_have_is_no_common_one_and_delays_the_next():
-    before = Decision(border=5, common=2)
+    before = BorderDecision(border=5, common=2)
     assert decided(before, [Note(5), Note(2)], 6, 7, is_due=True) == before
-    assert decided(before, [Note(5), Note(5)], 6, 7, is_due=True) == Decision(7, common=5)
-    assert decided(before, [Note(5), Note(2)], 6, 7, is_due=True, is_patient=False) == Decision(7, common=2)
+    assert decided(before, [Note(5), Note(5)], 6, 7, is_due=True) == BorderDecision(7, common=5)
+    assert decided(before, [Note(5), Note(2)], 6, 7, is_due=True, is_patient=False) == BorderDecision(7, common=2)
 
 
 def test_worker_that_cannot_save_delays_the_others_only_for_a_while(tmp_path):
@@ -134,8 +134,8 @@ def test_decisions_of_an_earlier_attempt_do_not_count(tmp_path):
 def test_record_that_is_being_written_is_not_read(tmp_path):
     file = BorderFile(tmp_path, 1, 0, 2)
     assert file.decision() is None
-    file.write_decision(Decision(300, 200, 15))
-    assert file.decision() == Decision(300, 200, 15)
+    file.write_decision(BorderDecision(300, 200, 15))
+    assert file.decision() == BorderDecision(300, 200, 15)
     with open(tmp_path / BORDERS, "r+b") as written:
         written.seek(struct.calcsize("<q"))
         written.write(b"\x01")  # a part of another number

@@ -8,9 +8,9 @@ import pytest
 
 from oomph.journal.journal import Event
 from oomph.protocol.progress import Phase
-from oomph.run.supervisor.assembly import SLOW_SECONDS, Assembly, Training, unlike
+from oomph.run.supervisor.assembly import SLOW_SECONDS, Assembly, FirstTraining, unlike
 
-SAME = Training("2.21.0", "3.15.1", "train.py:9", "8fe9", 4)
+SAME = FirstTraining("2.21.0", "3.15.1", "train.py:9", "8fe9", 4)
 
 
 class Cluster:

@@ -23,7 +23,7 @@ SLOW_SECONDS = 30.0
 _LOOK_SECONDS = 0.2
 
 
-class Training(NamedTuple):
+class FirstTraining(NamedTuple):
     """The first training of a worker."""
 
     tensorflow: str
@@ -93,16 +93,16 @@ class Assembly:
             )
 
 
-def training_of(worker: Worker) -> Training | None:
+def training_of(worker: Worker) -> FirstTraining | None:
     """Return the first training of a worker, or None if it has not recorded any."""
     events = worker.record.events()
     guard, fit = next(iter(facts(events, GuardInstalled)), None), next(iter(facts(events, FitStarted)), None)
     if guard is None or fit is None:
         return None
-    return Training(guard.tensorflow, guard.keras, fit.site, fit.fingerprint, fit.epochs)
+    return FirstTraining(guard.tensorflow, guard.keras, fit.site, fit.fingerprint, fit.epochs)
 
 
-def unlike(trainings: Mapping[int, Training | None]) -> str:
+def unlike(trainings: Mapping[int, FirstTraining | None]) -> str:
     """Explain how a worker differs from the first one, or return an empty string if all train the same. Pure."""
     first = trainings.get(0)
     for rank, other in trainings.items():
@@ -113,7 +113,7 @@ def unlike(trainings: Mapping[int, Training | None]) -> str:
     return ""
 
 
-def _difference(one: Training, first: Training) -> str:
+def _difference(one: FirstTraining, first: FirstTraining) -> str:
     if one.tensorflow != first.tensorflow:
         return f"has TensorFlow {one.tensorflow}, worker 0 {first.tensorflow}"
     if one.keras != first.keras:
