@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from oomph.protocol.borders import (
     BORDERS,
     PATIENCE_SECONDS,
+    BorderDecision,
     BorderFile,
     CommonBorders,
-    BorderDecision,
     Note,
     decided,
 )
