@@ -284,7 +284,7 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
     is_smaller = bool(ending.restart_requested) and ending.micro_batch is not None
     poison = "" if is_smaller else poison_step(ending, ledger)
     if poison and not is_smaller and _waits_for_others(ending, conditions):
-        return _stop(ending, _why_poison(poison, ending.fault, conditions, allowed))
+        return _stop(ending, f"worker {ending.worker}: {_why_poison(poison, ending.fault, conditions, allowed)}")
     used = ledger.rungs.get(ending.fault, 0)
     rung = climb(ending.fault, used, conditions, ledger.changes, allowed, poison)
     if rung is not None:
