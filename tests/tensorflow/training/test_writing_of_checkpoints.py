@@ -47,9 +47,10 @@ def begun():
 @pytest.fixture
 def checkpoints(begun):
     fits = SimpleNamespace(
-        steps=0, typical_stall=0.0, end_state_seconds=0.0, measured=0, background=SimpleNamespace(start=begun.append)
-    )
-    return Checkpoints(SimpleNamespace(fits=fits))
+        steps=0, typical_stall=0.0, end_state_seconds=0.0, measured=0, background=SimpleNamespace(start=begun.append),
+        common_borders=lambda strategy: None,
+    )  # fmt: skip
+    return Checkpoints(SimpleNamespace(fits=fits, strategy=None))
 
 
 @pytest.mark.parametrize(("free", "by_a_thread"), [(10_000 * MB, True), (20 * MB, False), (None, True)])
