@@ -365,8 +365,8 @@ def test_batch_that_does_not_fit_a_worker_twice_is_not_tried_a_third_time() -> N
     actions = play([failed] * 9, replace(GPU, refused="restart only, MultiWorkerMirroredStrategy"))
     assert [type(each) for each in actions] == [Restart, GiveUp]
     assert actions[-1].reason == (
-        "worker 1: fit 1, epoch 1, step 5 ran out of memory twice, with nothing left to change: it needs a smaller batch"
-        " or more memory; micro-batches are refused: restart only, MultiWorkerMirroredStrategy"
+        "worker 1: fit 1, epoch 1, step 5 ran out of memory twice, with nothing left to change: it needs a smaller"
+        " batch or more memory; micro-batches are refused: restart only, MultiWorkerMirroredStrategy"
     )
 
 
