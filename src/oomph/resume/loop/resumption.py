@@ -43,7 +43,7 @@ class LoopCheckpoints(StepCheckpoints):
         """Save if a checkpoint is due."""
         self._look_for_written()
         is_new = self._fits.steps > self._saved_at_step or not self._has_saved
-        if (is_new and self._loop.steps.is_at_last_step) or self._is_due():
+        if self._is_due() or (is_new and self._loop.steps.is_at_last_step):
             self._save()
 
     def finished(self) -> Saved | None:
