@@ -20,7 +20,8 @@ from oomph.terminal.message import shown_line
 
 SLOW_SECONDS = 30.0
 """The time for which the first workers may wait for the last one before a line says so."""
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS, _LOOK_SECONDS_EACH = 0.2, 0.01
+"""The time between two looks, and what each worker adds to it: a look takes 50 µs for each."""
 
 
 class FirstTraining(NamedTuple):
@@ -52,7 +53,7 @@ class Assembly:
     def attend(self, workers: Sequence[Worker]) -> None:
         """Look at the workers, a few times a second at most. Called whenever the supervisor's loop turns."""
         now = self._clock()
-        if self._has_compared or now < self._looked_at + _LOOK_SECONDS:
+        if self._has_compared or now < self._looked_at + _LOOK_SECONDS + _LOOK_SECONDS_EACH * len(workers):
             return
         self._looked_at = now
         if not self._is_complete:
