@@ -391,3 +391,12 @@ def test_worker_that_runs_out_of_memory_twice_at_a_step_that_is_not_split_ends_t
     assert result.returncode == 93, result.stderr
     assert work.document("summary.json")["attempts"] == 2
     assert b"worker 1: fit 1, epoch 1, step 5 ran out of memory twice" in result.stderr
+
+
+def test_script_without_a_strategy_is_told_so_once_in_all_attempts(work):
+    result = _run(
+        work, _STEPS + "together()\nbeat()\ntime.sleep(0.5)\nif attempt == 1 and rank == 1: killed()\ntogether('end')"
+    )
+    assert result.returncode == 0, result.stderr
+    assert work.document("summary.json")["attempts"] == 2
+    assert result.stderr.count(b"each worker trains by itself") == 1

@@ -71,6 +71,7 @@ class Supervisor:
         self._voice, self._stdin = Voice(), StandardInput()
         self._notifier = Notifier(settings.notify, self._voice.say, command.shown, shown(run))
         self._native_lines: set[bytes] = set()
+        self._said: set[str] = set()
         self._examining = Examining(settings, command, run, self._chronicle, self._machine, self._voice)
 
     def supervise(self) -> RunOutcome:
@@ -156,7 +157,7 @@ class Supervisor:
         all_gpus = self._machine.all_gpus if changes or workers > 1 else ()
         seen = visible(all_gpus, environ_after(changes, os.environ, all_gpus)) if workers > 1 else ()
         cluster = new_cluster(workers, [gpu.uuid for gpu in seen]) if workers > 1 else None
-        assembly = None if cluster is None else Assembly(cluster, self._voice.say)
+        assembly = None if cluster is None else Assembly(cluster, self._say_once)
         gang = Gang(signals, self._settings.patience.terminate_seconds, self._tell_hang)
 
         def meanwhile(_: int) -> None:
@@ -205,6 +206,12 @@ class Supervisor:
         self._notifier.attend()
         if assembly is not None:
             assembly.attend(gang.workers)
+
+    def _say_once(self, text: str) -> None:
+        """Report what stays true in later attempts, but only once."""
+        if text not in self._said:
+            self._said.add(text)
+            self._voice.say(text)
 
     def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
         """Return the handler for TensorFlow's reports of failed allocations, or None if no guard could recover."""
