@@ -29,10 +29,10 @@ def samples(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, np.tanh(x[:, :1]) + rng.normal(size=(count, 1)) / 8
 
 
-def pipeline(*arrays: np.ndarray, shard: str = "DATA") -> tf.data.Dataset:
+def pipeline(*arrays: np.ndarray, shard: str = "DATA", batch: int = BATCH) -> tf.data.Dataset:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy[shard]
-    return tf.data.Dataset.from_tensor_slices(arrays).batch(BATCH).with_options(options)
+    return tf.data.Dataset.from_tensor_slices(arrays).batch(batch).with_options(options)
 
 
 def created(is_built: bool = True, **compiled) -> keras.Model:
@@ -158,7 +158,7 @@ def shuffled() -> None:
 def by_hand() -> None:
     """Each worker passes batches of its own to `train_on_batch`."""
     x, y = samples(48, seed=RANK)
-    loop("by_hand", pipeline(x, y, shard="OFF"))
+    loop("by_hand", pipeline(x, y, shard="OFF", batch=2 * BATCH))  # a batch of the two workers together
     model, losses = created(), []
     for _ in range(EPOCHS):
         steps = [model.train_on_batch(x[at : at + BATCH], y[at : at + BATCH]) for at in range(0, len(x), BATCH)]
