@@ -1,9 +1,10 @@
 """Strikes several workers with random faults, all in one run: `python benchmarks/worker_faults.py [--faults 50]`.
 
-The workers are plain Python, and commit steps as a training does. In each attempt, one of them dies, freezes or loses
-another, at a random moment; half of the time, each swallows SIGTERM. Then launchers are killed at random moments.
-Prints how long the last worker outlives the first failure. Fails if a run does not end by itself, the wrong worker is
-blamed, or if a process is left.
+The workers are plain Python. They take steps together, as a training does, and save at common borders, at a speed of
+their own. In each attempt, one of them dies, freezes or loses another, at a random moment; half of the time, each
+swallows SIGTERM. Then launchers are killed at random moments. Prints how long the last worker outlives the first
+failure, and how many steps an attempt repeats. Fails if a run does not end by itself or not with the numbers of an
+undisturbed one, if the wrong worker is blamed, or if a process is left.
 """
 
 from __future__ import annotations
@@ -21,46 +22,12 @@ import time
 from pathlib import Path
 
 import psutil
+from struck_worker import EVERY, part
 
 from oomph.journal.events import AttemptEnded, WorkerFailed
 from oomph.journal.journal import facts, pairs, read_journal
 
-WORKER = """
-import json, os, random, signal, sys, time
-from oomph.protocol.handover import Handover
-from oomph.protocol.progress import ProgressBoard
-
-handover, faults = Handover.read(), int(sys.argv[1])
-cluster = json.loads(os.environ["TF_CONFIG"])
-rank, workers = cluster["task"]["index"], len(cluster["cluster"]["worker"])
-draw = random.Random(f"{sys.argv[2]}-{handover.attempt}")
-struck, how, after = draw.randrange(workers), draw.choice(HOW), draw.uniform(0.0, 0.5)
-if random.random() < 0.5:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-open(f"started-{handover.attempt}-{rank}", "w").close()
-while not all(os.path.exists(f"started-{handover.attempt}-{each}") for each in range(workers)):
-    time.sleep(0.005)
-steps = 10 * handover.attempt
-ProgressBoard(handover.path, handover.attempt).write(fit=0, epoch=0, step=steps, steps=steps, saved=steps)
-if handover.attempt > faults:
-    sys.exit()
-
-def strike():
-    with open(f"at-{handover.attempt}", "w") as file:
-        file.write(f"{time.time()} {struck} {how}")
-
-time.sleep(after)
-if rank == struck and how != "lost":
-    strike()
-    os.kill(os.getpid(), getattr(signal, how))
-elif rank == struck or (how == "SIGSTOP" and rank == (struck + 1) % workers):
-    time.sleep(0.1)
-    strike()
-    print("Collective ops is aborted by: Socket closed", file=sys.stderr, flush=True)
-    os._exit(1)
-time.sleep(600)
-"""
-HOW = ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGSTOP", "lost")
+WORKER = Path(__file__).with_name("struck_worker.py")
 OUTCOMES = {"SIGSTOP": "hang", "lost": "worker-lost"}
 MOST_SECONDS_EACH = 5.0
 ORPHAN_SECONDS = 2.0
@@ -80,10 +47,34 @@ def left(folder: Path) -> list[int]:
 
 def start(folder: Path, workers: int, faults: int, seed: int) -> subprocess.Popen[bytes]:
     """Start the run."""
-    (folder / "train.py").write_text(WORKER.replace("HOW", repr(HOW)))
-    words = ["run", "--no-guard", "--run-dir=run", "--workers", str(workers), "train.py", str(faults), str(seed)]
+    words = ["run", "--no-guard", "--run-dir=run", "--workers", str(workers), str(WORKER), str(faults), str(seed)]
     with open(folder / "stderr", "wb") as stderr:
         return subprocess.Popen([sys.executable, "-m", "oomph", *words], cwd=folder, stderr=stderr)
+
+
+def repeated(folder: Path, workers: int) -> list[int]:
+    """Return the steps that each attempt repeats, once all workers have begun it at the same step."""
+    events = read_journal(folder / "run")
+    found, reached = [], 0
+    for event, ended in pairs(events, AttemptEnded):
+        begun = {(folder / f"begun-{event.attempt}-{rank}").read_text() for rank in range(workers)}
+        if len(begun) != 1:
+            sys.exit(f"attempt {event.attempt} begins at different steps: {begun}")
+        found.append(reached - int(begun.pop()))
+        reached = ended.steps or 0
+    return found
+
+
+def check_weights(folder: Path, workers: int) -> None:
+    """Fail if a worker does not end with the weight that an undisturbed run would have."""
+    for rank in range(workers):
+        steps, weight = (folder / f"weight-{rank}").read_text().split()
+        wanted = 0.0
+        for step in range(int(steps)):
+            wanted = 0.9 * wanted + sum(part(step, each) for each in range(workers))
+        if float(weight) != wanted:
+            sys.exit(f"worker {rank} ends with {weight} after {steps} steps, not with {wanted}")
+    print(f"{steps} steps; all workers end with the numbers of an undisturbed run")
 
 
 def strike_workers(folder: Path, workers: int, faults: int, seed: int) -> list[float]:
@@ -104,6 +95,9 @@ def strike_workers(folder: Path, workers: int, faults: int, seed: int) -> list[f
     if code != 0 or attempts != faults + 1 or wrong or left(folder):
         said = (folder / "stderr").read_text(errors="replace")[-4000:]
         sys.exit(f"{said}\nfailed; left: {left(folder)}; seed {seed}")
+    check_weights(folder, workers)
+    again = repeated(folder, workers)
+    print(f"checkpoints every {EVERY} steps; an attempt repeats {statistics.mean(again):.1f}, at most {max(again)}")
     return down
 
 

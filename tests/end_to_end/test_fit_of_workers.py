@@ -41,6 +41,7 @@ def trained(place, count, name, *cases):
     params=[
         pytest.param(("plain", "unbuilt", "uneven"), id="one replica each"),
         pytest.param(("own", "weights", "several"), id="other data and steps"),
+        pytest.param(("classes", "shuffled", "by_hand", "eagerly"), id="other ways to train"),
         pytest.param(("two", "plain", "uneven", "several"), id="two replicas each"),
     ],
 )

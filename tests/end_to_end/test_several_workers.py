@@ -1,9 +1,12 @@
-"""`oomph run --workers 2` with real TensorFlow: a custom loop under MultiWorkerMirroredStrategy survives its faults."""
+"""`oomph run --workers 2` with real TensorFlow: a loop and fits under a strategy for several workers survive faults."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,11 @@ import numpy as np
 import pytest
 from conftest import Running, arrays
 
+from oomph.journal.events import CheckpointSaved, Resumed
+from oomph.journal.journal import facts, read_journal
+
 pytestmark = pytest.mark.slow
-SCRIPT = "several_workers.py"
+SCRIPT, FITS = "several_workers.py", "fits_of_workers.py"
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +46,8 @@ def _assert_equal(found: dict[str, Any], wanted: dict[str, Any]) -> None:
         np.testing.assert_allclose(found[key], value, rtol=0, atol=1e-12)
 
 
-def _weights(folder: Path) -> list[dict[str, Any]]:
-    return [arrays(folder / f"ours-{rank}.npz") for rank in range(2)]
+def _weights(folder: Path, name: str = "ours") -> list[dict[str, Any]]:
+    return [arrays(folder / f"{name}-{rank}.npz") for rank in range(2)]
 
 
 @pytest.mark.parametrize(
@@ -75,3 +81,56 @@ def test_exception_in_one_worker_ends_all_with_its_exit_code(work):
     assert ended.returncode == 1
     assert ended.summary["attempts"] == 1
     assert "oomph:   | ValueError: its own" in ended.stderr
+
+
+@pytest.fixture(scope="module")
+def undisturbed_fits(shared: Any) -> dict[str, Any]:
+    """Return what two undisturbed workers train in two fits. That this is right is shown in test_fit_of_workers.py."""
+    shared.script(FITS)
+    ended = shared.oomph("--workers", "2", FITS, "undisturbed", run="undisturbed-run")
+    assert (ended.returncode, ended.summary["exactness"]) == (0, "exact"), ended.stderr[-3000:]
+    assert _saved(ended.folder, 0) == _saved(ended.folder, 1)
+    assert len(_saved(ended.folder, 0)) > 2
+    first, second = _weights(shared.folder, "undisturbed")
+    _assert_equal(first, second)
+    return first
+
+
+def _saved(run: Path, rank: int, attempt: int = 1) -> list[str]:
+    """Return the names of the checkpoints that a worker has saved in an attempt."""
+    events = read_journal(run if rank == 0 else run / "workers" / str(rank), attempt)
+    return [each.name for each in facts(events, CheckpointSaved)]
+
+
+@pytest.mark.parametrize(("rank", "at"), [(1, "end"), (0, "70")])
+def test_killed_fits_repeat_only_the_steps_since_the_last_common_checkpoint(work, undisturbed_fits, rank, at):
+    """With "end", one worker has saved the end state of the first fit when the other is killed."""
+    work.script(FITS)
+    ended = work.oomph("--workers", "2", FITS, "ours", str(rank), at, "SIGKILL")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    for found in _weights(work.folder):
+        _assert_equal(found, undisturbed_fits)
+    (other, own) = (_saved(ended.folder, 1 - rank), _saved(ended.folder, rank))
+    assert [name for name in other if name != "finished-fit0"] == own
+    assert ("finished-fit0" in other) == (at == "end")
+    resumed = [facts(read_journal(run), Resumed) for run in (ended.folder, ended.folder / "workers" / "1")]
+    assert {each.name for (each,) in resumed} == {own[-1]}
+    assert (ended.summary["attempts"], ended.summary["exactness"]) == (2, "replayed")
+    assert ended.summary["steps_repeated"] == (120 if at == "end" else 70) - resumed[0][0].steps
+
+
+def test_sigterm_saves_and_stops_all_workers_at_the_same_step(work, undisturbed_fits):
+    work.script(FITS)
+    running = work.start("--workers", "2", FITS, "ours")
+    running.wait_for_step(40)
+    asked = time.monotonic()
+    os.kill(running.process.pid, signal.SIGTERM)
+    ended = running.finish()
+    assert time.monotonic() - asked < 10  # TensorFlow swallows the signal: it was 25 s
+    assert ended.returncode == 75, ended.stderr[-3000:]
+    assert _saved(ended.folder, 0) == _saved(ended.folder, 1)
+    again = work.oomph("--workers", "2", f"--resume={ended.folder}", FITS, "ours")
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert again.summary["steps_repeated"] == 0
+    for found in _weights(work.folder):
+        _assert_equal(found, undisturbed_fits)

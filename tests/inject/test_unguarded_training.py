@@ -108,3 +108,23 @@ def test_unguarded_training_is_not_reported_with_the_no_guard_option(start, tmp_
 def test_single_finder_waits_for_all_training_packages(start):
     result = start("import sys, json; print(json.dumps([type(f).__name__ for f in sys.meta_path]))")
     assert json.loads(result.stdout).count("AwaitingFinder") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "owner"),
+    [
+        ("parameter-servers", "tensorflow.python.distribute.parameter_server_strategy_v2", "ParameterServerStrategyV2"),
+        ("tpu", "tensorflow.python.distribute.tpu_strategy", "TPUStrategyV2"),
+    ],
+)
+def test_strategy_that_is_only_supervised_is_reported_once(start, tmp_path, run_dir, kind, module, owner):
+    stand_in(tmp_path, module, owner, "__init__")
+    path = (tmp_path / "site-packages").joinpath(*module.split(".")).with_suffix(".py")
+    path.write_text(f"class {owner}:\n    def __init__(self, cluster): self.cluster = cluster\n")
+    script = f"from {module} import {owner} as Strategy\nprint([Strategy(each).cluster for each in 'ab'])\n"
+    result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
+    assert result.stdout == "['a', 'b']\n"
+    (said,) = result.stderr.splitlines()
+    assert said.startswith("oomph: unguarded: script0.py:2 trains with ")
+    (event,) = [event for event in read_journal(run_dir) if event.name == "unguarded"]
+    assert (event.data["kind"], event.data["site"]) == (kind, "script0.py:2")

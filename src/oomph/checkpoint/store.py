@@ -89,6 +89,11 @@ class CheckpointStore:
         self._named = root
         self._refused, self._from_elsewhere = refused, from_elsewhere
         self.key = key
+        self.common: int | None = None
+        """The run's step count in the newest checkpoint that all workers have, or 0, or None if there are no others.
+
+        No worker may remove that checkpoint: if one of them dies now, all resume from it.
+        """
         self._number = 0
         self._steps_of: dict[str, int] = {}
         """Maps each checkpoint's name to the run's step count when the checkpoint was taken."""
@@ -165,13 +170,18 @@ class CheckpointStore:
         return self._verified(path) if path.is_dir() else None
 
     def drop_steps(self, end: Position) -> None:
-        """Remove the checkpoints within a fit, now that the fit's end state is saved."""
-        self._forget(self._outdone(self._steps(end.fit), end.steps))
+        """Remove the checkpoints within a fit, now that the fit's end state is saved, unless another worker needs them.
+
+        Another worker may not have saved its end state yet. Then `put` removes them later.
+        """
+        if self.common is None:
+            self._forget(self._outdone(self._steps(end.fit), end.steps))
 
     def keep_newest_step(self, fit: int) -> None:
         """Remove all but the latest checkpoint within a fit, since the run never resumes from an older one."""
         *older, newest = self._steps(fit) or [self._root]
-        self._forget(self._outdone(older, self._held(newest)))
+        if self.common is None:
+            self._forget(self._outdone(older, self._held(newest)))
 
     def drop_unfinished(self, key: str) -> None:
         """Remove the checkpoints within fits that have this key, since the user trains such a fit anew."""
@@ -202,7 +212,8 @@ class CheckpointStore:
         replace(folder, self._root / name)
         self._steps_of[name] = at.steps
         if _STEP.fullmatch(name) is not None:
-            self._forget(self._outdone(self._steps(at.fit)[:-KEEP], at.steps))
+            older = self._steps(at.fit)[:-KEEP] if self.common is None else self._not_in_common(self.common)
+            self._forget(self._outdone(older, at.steps))
         self._forget(sorted(self._root.glob("refused-*"), key=_modified)[:-KEEP])
 
     def make_room(self) -> bool:
@@ -210,8 +221,18 @@ class CheckpointStore:
         fits = {int(match[2]) for path in self._steps() if (match := _STEP.fullmatch(path.name))}
         each = [self._steps(fit) for fit in fits]
         older = [path for steps in each for path in self._outdone(steps[:-1], self._held(steps[-1]))]
+        older = [path for path in older if self.common is None or self._held(path) < self.common]
         self._forget(older)
         return bool(older)
+
+    def _not_in_common(self, common: int) -> list[Path]:
+        """Return the checkpoints of all fits that are older than the one that all workers have, and the superfluous.
+
+        Newer ones are kept until it is known whether all have them, but only a few of them.
+        """
+        steps = self._steps()
+        newer = [path for path in steps if self._held(path) > common]
+        return [path for path in steps if self._held(path) < common] + newer[: -KEEP - 1]
 
     def _outdone(self, folders: list[Path], steps: int) -> list[Path]:
         """Return the folders of the checkpoints that were taken after at most this many steps of the run."""

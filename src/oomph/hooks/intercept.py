@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import tensorflow as tf
+
 from oomph.errors import TrainingStoppedError, UnsupportedError
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.step.division import choice_of
@@ -30,7 +32,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
-from oomph.keras_bridge.workers import beside_the_chief
+from oomph.keras_bridge.workers import beside_the_chief, is_only_supervised
 from oomph.process import undoing
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.progress import Phase
@@ -86,7 +88,7 @@ def install(
     loops.install(fits)
     if not below_owner() and not support.lacks(Feature.SEEDS):
         stateful_random_ops.install_eager(session.handover.entropy)
-    session.journal.write(GuardInstalled(keras=_version()))
+    session.journal.write(GuardInstalled(keras=_version(), tensorflow=getattr(tf, "__version__", "")))
     return fits
 
 
@@ -188,7 +190,9 @@ def _begin(fits: Fits, model: Any, signature: inspect.Signature, args: Any, kwar
         bound = signature.bind(model, *args, **kwargs)
     except TypeError:
         return None  # an invalid call, which Keras itself reports
-    if fits.is_over or not getattr(model, "compiled", False) or not fits.claim(model):
+    if fits.is_over or not getattr(model, "compiled", False) or is_only_supervised(model.distribute_strategy):
+        return None
+    if not fits.claim(model):
         return None
     bound.apply_defaults()
     arguments = dict(bound.arguments)

@@ -36,7 +36,7 @@ def start() -> None:
         from oomph.protocol.entropy import seeding
         from oomph.script import environment_read
 
-        awaited = {**_at_import(lambda: session), **seeding(session.handover.entropy)}
+        awaited = {**_at_import(lambda: session), **seeding(session.handover.entropy), **hook.leaving_signals()}
         environment_read.watch()
         hook.after_import(awaited | hook.skipping() if session.handover.guarding.skip_corrupt else awaited)
     from oomph.script.second_start import begin

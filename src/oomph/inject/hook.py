@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
 DATASETS = "tensorflow.python.data.ops.dataset_ops"
+SEVERAL_WORKERS = "tensorflow.python.distribute.collective_all_reduce_strategy"
 
 
 def guarding(join: Join) -> dict[str, Act]:
@@ -36,6 +37,11 @@ def guarding(join: Join) -> dict[str, Act]:
 def skipping() -> dict[str, Act]:
     """Return the action that lets pipelines skip corrupt data, taken when the `tf.data.Dataset` module is imported."""
     return {DATASETS: lambda datasets: _act("oomph.hooks.skip_corrupt", datasets)}
+
+
+def leaving_signals() -> dict[str, Act]:
+    """Return the action that leaves SIGTERM to the script, taken when the strategy that takes it is imported."""
+    return {SEVERAL_WORKERS: lambda strategies: _act("oomph.hooks.termination", strategies)}
 
 
 def after_import(actions: Mapping[str, Act]) -> None:

@@ -192,6 +192,7 @@ class GuardInstalled(Fact, event="guard-installed"):
     """Keras is now guarded."""
 
     keras: str = ""  #: the version of Keras
+    tensorflow: str = ""  #: the version of TensorFlow
 
 
 class GuardFailed(AtStep, event="guard-failed"):

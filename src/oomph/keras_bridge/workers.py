@@ -14,6 +14,11 @@ def spans_workers(strategy: Any) -> bool:
     return bool(strategy.num_replicas_in_sync > len(strategy.extended.worker_devices))
 
 
+def is_only_supervised(strategy: Any) -> bool:
+    """True if variables or steps are on other machines' servers or on TPUs, which oomph neither guards nor saves."""
+    return isinstance(strategy, (tf.distribute.ParameterServerStrategy, tf.distribute.TPUStrategy))
+
+
 def name_of(strategy: Any) -> str:
     """Return the name of a strategy's class as users know it."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

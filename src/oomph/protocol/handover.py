@@ -113,6 +113,8 @@ class Handover(NamedTuple):
     """The number of the attempt: 1 for the script's first process. `--resume` continues the count."""
     rank: int = 0
     """The number of the worker, counted from 0, or 0 for the only process."""
+    workers: int = 1
+    """The number of workers that the supervisor has started together."""
     guarding: Guarding = Guarding()
     lock_fd: int | None = None
     """The inherited descriptor that keeps the run directory locked as long as the script is alive."""

@@ -75,6 +75,8 @@ UNGUARDED_KINDS = {
     "tensorflow-1": UnguardedKind("a TensorFlow 1 optimizer", "use model.fit in Keras 3, or oomph.steps"),
     "jax": UnguardedKind("Keras on JAX", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
     "torch": UnguardedKind("Keras on PyTorch", "use Keras on TensorFlow: KERAS_BACKEND=tensorflow"),
+    "parameter-servers": UnguardedKind("ParameterServerStrategy", "use tf.distribute.MultiWorkerMirroredStrategy"),
+    "tpu": UnguardedKind("TPUStrategy", "train on GPUs, under tf.distribute.MirroredStrategy"),
 }
 """The kinds by name, as used in the `unguarded` event."""
 

@@ -1,6 +1,6 @@
-"""Detects training that oomph does not guard, at its first step: Keras 2, estimators, TensorFlow 1, other backends.
+"""Detects training that oomph does not guard: Keras 2, estimators, TensorFlow 1, other backends, some strategies.
 
-Each row specifies a method that this kind of training always calls, before or during its first step. The method is
+Each row specifies a method that this kind of training always calls, during its first step or before. The method is
 replaced only until it is first called: nothing is measured or changed, and tracebacks don't include oomph's frames.
 
 Source: `Model.make_train_function` in tf_keras/src/engine/training.py, which `fit` and `train_on_batch` call, and
@@ -43,6 +43,12 @@ def _rows() -> Iterator[_Row]:
     estimator = "tensorflow_estimator.python.estimator.estimator"
     yield _Row("estimator", estimator, "Estimator", "_convert_train_steps_to_hooks")
     yield _Row("tensorflow-1", "tensorflow.python.training.optimizer", "Optimizer", "apply_gradients")
+    distribute = "tensorflow.python.distribute"
+    for kind, module, owner in (
+        ("parameter-servers", "parameter_server_strategy_v2", "ParameterServerStrategyV2"),
+        ("tpu", "tpu_strategy", "TPUStrategyV2"),
+    ):
+        yield _Row(kind, f"{distribute}.{module}", owner, "__init__")
     yield _Row("jax", "keras.src.backend.jax.trainer", "JAXTrainer", "make_train_function")
     yield _Row("torch", "keras.src.backend.torch.trainer", "TorchTrainer", "make_train_function")
 

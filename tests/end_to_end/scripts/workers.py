@@ -29,10 +29,10 @@ def samples(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, np.tanh(x[:, :1]) + rng.normal(size=(count, 1)) / 8
 
 
-def pipeline(*arrays: np.ndarray, shard: str = "DATA") -> tf.data.Dataset:
+def pipeline(*arrays: np.ndarray, shard: str = "DATA", batch: int = BATCH) -> tf.data.Dataset:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy[shard]
-    return tf.data.Dataset.from_tensor_slices(arrays).batch(BATCH).with_options(options)
+    return tf.data.Dataset.from_tensor_slices(arrays).batch(batch).with_options(options)
 
 
 def created(is_built: bool = True, **compiled) -> keras.Model:
@@ -90,7 +90,7 @@ def loop(case: str, dataset: tf.data.Dataset, steps: int | None = None) -> None:
 
 
 def fit(case: str, data, is_built: bool = True, **arguments) -> keras.Model:
-    settings = "metrics", "weighted_metrics", "steps_per_execution"
+    settings = "metrics", "weighted_metrics", "steps_per_execution", "run_eagerly"
     compiled = {name: arguments.pop(name) for name in settings if name in arguments}
     model = created(is_built, **compiled)
     history = model.fit(data, epochs=EPOCHS, verbose=0, **arguments).history
@@ -131,6 +131,40 @@ def weights() -> None:
     data = pipeline(x, y, weight)
     loop("weights", data)
     fit("weights", data, weighted_metrics=["mae"])
+
+
+def classes() -> None:
+    x, y = samples(64)
+    y = (y > 0).astype(float)
+    loop("classes", pipeline(x, y, np.where(y[:, 0] > 0, 3.0, 0.5)))
+    fit("classes", pipeline(x, y), class_weight={0: 0.5, 1: 3.0})
+
+
+def eagerly() -> None:
+    data = pipeline(*samples(64))
+    loop("eagerly", data)
+    fit("eagerly", data, run_eagerly=True)
+
+
+def shuffled() -> None:
+    """All samples are in each batch, so that their order does not matter if every sample is seen once."""
+    x, y = samples(64)
+    loop("shuffled", tf.data.Dataset.from_tensor_slices((x, y)).batch(64))
+    keras.utils.set_random_seed(7)
+    model = created()
+    keep("shuffled", "fit", model, **model.fit(x, y, batch_size=64, epochs=EPOCHS, verbose=0).history)
+
+
+def by_hand() -> None:
+    """Each worker passes batches of its own to `train_on_batch`."""
+    x, y = samples(48, seed=RANK)
+    loop("by_hand", pipeline(x, y, shard="OFF", batch=2 * BATCH))  # a batch of the two workers together
+    model, losses = created(), []
+    for _ in range(EPOCHS):
+        steps = [model.train_on_batch(x[at : at + BATCH], y[at : at + BATCH]) for at in range(0, len(x), BATCH)]
+        losses.append(np.mean(steps))
+    keep("by_hand", "fit", model)
+    found["by_hand/last"] = np.array(losses)
 
 
 def validated() -> None:

@@ -613,3 +613,30 @@ def test_steps_come_from_the_newest_readable_checkpoint_after_a_given_number(sto
 
 def test_missing_folder_contains_no_saved_steps(tmp_path):
     assert (newest_number(tmp_path / "none"), steps_saved_after(tmp_path / "none", 0)) == (0, 0)
+
+
+def test_checkpoint_that_all_workers_have_is_kept_until_there_is_a_newer_one(tmp_path, store):
+    store.common = 0
+    save(store, 1)
+    store.common = 1
+    for step in range(2, 8):  # a worker does not save, so that none of these is complete
+        save(store, step)
+    kept = [int(name.rpartition("-step")[2]) for name in names(tmp_path)]
+    assert kept == [1, 5, 6, 7]
+    assert not store.make_room()
+    store.common = 7
+    save(store, 8)
+    assert [int(name.rpartition("-step")[2]) for name in names(tmp_path)] == [7, 8]
+
+
+def test_end_state_leaves_the_checkpoints_that_other_workers_may_have_to_resume_from(tmp_path, store):
+    store.common = 2
+    save(store, 2)
+    save(store, 3)
+    end = Position(0, 0, 4, 4)
+    store.draft_finished(end).complete(Meta(), write)
+    store.drop_steps(end)
+    assert len(names(tmp_path)) == 3
+    store.common = 5  # so all workers have begun the next fit
+    save(store, 5, fit=1)
+    assert [name for name in names(tmp_path) if "fit0" in name] == ["finished-fit0"]

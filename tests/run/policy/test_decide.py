@@ -355,3 +355,22 @@ def test_mathematical_changes_end_with_the_option_that_allowed_them() -> None:
     ledger = Ledger(changes=(Change("skip-batch", "fit 1, epoch 1, step 2"), Change("no-xla"), Change("precision")))
     assert [each.name for each in without_unasked(ledger, ()).changes] == ["no-xla"]
     assert without_unasked(ledger, OPT_IN) == ledger
+
+
+def test_batch_that_does_not_fit_a_worker_twice_is_not_tried_a_third_time() -> None:
+    """Nothing that oomph can change helps: under the strategy the batch is not split."""
+    failed = Ending(
+        75, "device-oom", place=(0, 0, 4), same_data=True, restart_requested="out of memory", worker=1, steps=4
+    )
+    actions = play([failed] * 9, replace(GPU, refused="restart only, MultiWorkerMirroredStrategy"))
+    assert [type(each) for each in actions] == [Restart, GiveUp]
+    assert actions[-1].reason == (
+        "worker 1: fit 1, epoch 1, step 5 ran out of memory twice, with nothing left to change: it needs a smaller"
+        " batch or more memory; micro-batches are refused: restart only, MultiWorkerMirroredStrategy"
+    )
+
+
+def test_batch_that_a_worker_may_split_is_made_smaller_for_all() -> None:
+    failed = Ending(75, "device-oom", place=(0, 0, 4), same_data=True, restart_requested="out of memory", worker=1)
+    first, second = play([failed] * 2, Conditions(samples=64))
+    assert (first.change, second.change) == (None, Change("micro-batch", "32"))

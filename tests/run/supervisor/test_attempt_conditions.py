@@ -148,6 +148,8 @@ WHOLE = {"batch": 64, "micro_batch": 64, "fit": 0}
         ([("probed", {**REFUSED, "during": "evaluate"}), ("oom", WHOLE)], ""),
         ([("probed", REFUSED), ("oom", {**WHOLE, "micro_batch": 16})], ""),
         ([("probed", REFUSED), ("oom", WHOLE), ("recovered", {**WHOLE, "micro_batch": 16})], ""),
+        ([("oom", WHOLE), ("fit-started", {"guard": "restart only", "reason": "X"})], "restart only, X"),
+        ([("fit-started", {"guard": "restart only"}), ("fit-started", {"guard": "exact"}), ("oom", WHOLE)], ""),
     ],
 )
 def test_refused_split_of_the_failed_step_is_detected(events: list[tuple[str, dict[str, Any]]], expected: str) -> None:

@@ -370,3 +370,33 @@ def test_processes_that_outlive_a_finished_worker_can_still_print(work, wait_unt
     )
     assert result.returncode == 0
     wait_until((work.folder / "late").exists, seconds=10)
+
+
+def test_worker_that_runs_out_of_memory_twice_at_a_step_that_is_not_split_ends_the_run(work):
+    """Another start would only repeat it: the workers take the step together, and its batch stays whole."""
+    result = _run(
+        work,
+        "from oomph.journal.events import FitStarted, RestartRequested\n"
+        "from oomph.journal.journal import Journal\n"
+        "from oomph.protocol.handover import Handover\n"
+        "from oomph.protocol.progress import ProgressBoard\n"
+        "handover = Handover.read()\n"
+        "journal = Journal(handover.path, attempt, 'script', rank)\n"
+        "journal.write(FitStarted(fit=0, guard='restart only', reason='MultiWorkerMirroredStrategy'))\n"
+        "ProgressBoard(handover.path, attempt).write(fit=0, epoch=0, step=4, steps=4, saved=0)\ntogether()\n"
+        "if rank == 1:\n"
+        "    journal.write(RestartRequested(fault='device-oom', reason='out of memory in a step'))\n    os._exit(75)\n"
+        "time.sleep(50)",
+    )
+    assert result.returncode == 93, result.stderr
+    assert work.document("summary.json")["attempts"] == 2
+    assert b"worker 1: fit 1, epoch 1, step 5 ran out of memory twice" in result.stderr
+
+
+def test_script_without_a_strategy_is_told_so_once_in_all_attempts(work):
+    result = _run(
+        work, _STEPS + "together()\nbeat()\ntime.sleep(0.5)\nif attempt == 1 and rank == 1: killed()\ntogether('end')"
+    )
+    assert result.returncode == 0, result.stderr
+    assert work.document("summary.json")["attempts"] == 2
+    assert result.stderr.count(b"each worker trains by itself") == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from oomph.checkpoint.container import Position
+from oomph.checkpoint.interval import CheckpointInterval
 from oomph.resume.state.training_state import Array
 from oomph.resume.training import step_checkpoints
 from oomph.resume.training.step_checkpoints import StateSnapshot, StepCheckpoints
@@ -47,9 +49,10 @@ def begun():
 @pytest.fixture
 def checkpoints(begun):
     fits = SimpleNamespace(
-        steps=0, typical_stall=0.0, end_state_seconds=0.0, measured=0, background=SimpleNamespace(start=begun.append)
-    )
-    return Checkpoints(SimpleNamespace(fits=fits))
+        steps=0, typical_stall=0.0, end_state_seconds=0.0, measured=0, background=SimpleNamespace(start=begun.append),
+        common_borders=lambda strategy: None,
+    )  # fmt: skip
+    return Checkpoints(SimpleNamespace(fits=fits, strategy=None))
 
 
 @pytest.mark.parametrize(("free", "by_a_thread"), [(10_000 * MB, True), (20 * MB, False), (None, True)])
@@ -66,3 +69,72 @@ def test_a_thread_writes_what_was_there_and_a_copy_takes_at_most_a_quarter_of_th
     for write in begun:
         write()
     assert writer.written["object/0"].sum() == 0
+
+
+class Borders:
+    """Borders at which the test decides what happens."""
+
+    def __init__(self, due=(), stop=0):
+        self.due, self.signum, self.arrived, self.common = due, stop, [], 0
+
+    def arrive(self, steps, following, is_due, asked):
+        self.arrived.append((steps, following, is_due(), asked))
+
+    def is_due(self, steps):
+        return steps in self.due
+
+    def stop(self, steps):
+        return self.signum
+
+    def saved(self, steps):
+        raise AssertionError("nothing is saved")
+
+    def resumed(self, steps):
+        self.common = steps
+
+
+def of_a_worker(borders, steps, asked="", at_once=1):
+    fits = SimpleNamespace(
+        steps=steps, saved=0, typical_stall=0.0, end_state_seconds=0.0, measured=0, saving_seconds=0.0,
+        interval=CheckpointInterval(steps=10), seconds_between_faults=lambda: 3600.0, trained_seconds=lambda: 9.0,
+        common_borders=lambda strategy: borders, preemption=SimpleNamespace(asked=asked),
+        own_session=lambda: SimpleNamespace(is_owner_now=lambda: True), store=lambda: SimpleNamespace(common=None),
+    )  # fmt: skip
+    checkpoints = Checkpoints(SimpleNamespace(fits=fits, strategy=None, steps_at_once=at_once))
+    checkpoints._saved_at_step = 0
+    return checkpoints
+
+
+def test_worker_saves_where_all_do_and_says_where_it_would():
+    borders = Borders(due={7})
+    assert of_a_worker(borders, 7)._is_due()
+    assert not of_a_worker(borders, 8, at_once=2)._is_due()
+    assert not of_a_worker(borders, 11)._is_due()  # its own interval is over, but nobody has decided that
+    assert borders.arrived == [(7, 8, False, 0), (8, 10, True, 0), (11, 12, True, 0)]
+
+
+def test_process_without_other_workers_saves_by_its_own_interval():
+    assert [of_a_worker(None, steps)._is_due() for steps in (9, 10)] == [False, True]
+
+
+def test_worker_stops_with_the_others_even_if_only_they_were_asked():
+    checkpoints = of_a_worker(Borders(stop=signal.SIGTERM), 7)
+    assert checkpoints.is_to_stop()
+    assert checkpoints._fits.preemption.asked == "SIGTERM"
+
+
+def test_worker_that_is_asked_to_stop_waits_for_the_common_border():
+    borders = Borders()
+    checkpoints = of_a_worker(borders, 7, asked="SIGTERM")
+    checkpoints._is_due()
+    assert not checkpoints.is_to_stop()
+    assert borders.arrived[0][3] == signal.SIGTERM
+    assert of_a_worker(None, 7, asked="SIGTERM").is_to_stop()
+
+
+def test_store_of_a_worker_keeps_what_all_have():
+    borders = Borders()
+    checkpoints = of_a_worker(borders, 7)
+    checkpoints.count_from(5)
+    assert checkpoints._store().common == 5
+    assert of_a_worker(None, 7)._store().common is None

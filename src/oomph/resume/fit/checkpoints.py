@@ -53,7 +53,7 @@ class FitCheckpoints(StepCheckpoints):
     def save_end(self, history: Any) -> Saved | None:
         """Save the fit's end state, after which its other checkpoints are no longer needed."""
         self.settle(wait=True)
-        store = self._fits.store()
+        store = self._store()
         if store is None or self._fits.context_lost:
             return None
         started, named = time.monotonic(), self._named()
@@ -98,8 +98,8 @@ class FitCheckpoints(StepCheckpoints):
     def _can_afford_end(self, named: training_state.Named) -> bool:
         """True if saving the end state stays within the share of time for checkpoints, which many short fits exceed."""
         fits, expected = self._fits, self._fits.end_state_seconds
-        if fits.preemption.asked:
-            return True  # the process exits right after this, and must not lose any steps
+        if fits.preemption.asked or self._borders is not None:
+            return True  # the process exits right after this and must not lose any steps; or all workers need it alike
         if not expected:
             expected = _LEAST_SECONDS + sum(slot.nbytes for _, slot in named) / _BYTES_PER_SECOND
         if fits.interval.end_state_is_due(fits.trained_seconds(), fits.saving_seconds, expected):

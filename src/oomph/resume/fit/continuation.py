@@ -72,6 +72,7 @@ def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
         fits.note(CheckpointRefused(name=checkpoint.name, reason=trouble))
         fits.say(f"not using checkpoint {checkpoint.name}: {trouble}")
         checkpoint = fits.checkpoint_before(checkpoint)
+    leaving.leave_for_a_common_checkpoint(fits)
     return checkpoint
 
 
@@ -126,6 +127,7 @@ def _tell_again(fits: Fits, fit: Fit, origin: str) -> None:
 def finished_history(fits: Fits, fit: Fit) -> Any:
     """Restore a finished fit's effects and return its History, or return None if the fit has to run again."""
     checkpoint = fits.finished(fit.identity.ordinal) if fit.returns else None
+    leaving.leave_for_a_common_checkpoint(fits)
     if checkpoint is None:
         return None
     lost = _not_restorable(fit, checkpoint)

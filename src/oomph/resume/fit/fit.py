@@ -252,7 +252,7 @@ class Fit(RunningFit):
                     self.resumption.restore(step, iterator)
                     self.checkpoints.count_from(self.fits.saved)
             self.checkpoints.at_border(iterator)
-            if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+            if self.checkpoints.is_to_stop():
                 self.checkpoints.save_now()
                 leaving.leave_as_asked(self.fits, self.note_here)
             if self._poison:

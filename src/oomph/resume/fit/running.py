@@ -116,6 +116,16 @@ class RunningFit:
         return cast("Self", proxy(self))
 
     @property
+    def strategy(self) -> Any:
+        """The strategy under which the model is trained."""
+        return self.model.distribute_strategy
+
+    @property
+    def steps_at_once(self) -> int:
+        """The number of steps between two borders."""
+        return int(self.model.steps_per_execution)
+
+    @property
     def position(self) -> Position:
         """The position of the next step."""
         return Position(self.identity.ordinal, self.epoch, self.step, self.fits.steps)

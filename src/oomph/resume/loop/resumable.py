@@ -73,6 +73,7 @@ class ResumableLoop(RunningLoop):
             )
         if found.verdict is Verdict.RESUME:
             self.resumption.checkpoint = fits.checkpoint_of(self.identity.ordinal)
+            leaving.leave_for_a_common_checkpoint(fits)
         self._tell_another_path(found)
 
     def _tell_another_path(self, found: Recognised) -> None:
@@ -141,7 +142,7 @@ class ResumableLoop(RunningLoop):
     def at_border(self) -> None:
         """Save a checkpoint if one is due, and exit if preemption was requested. Called between two steps."""
         self.checkpoints.at_border()
-        if self.fits.preemption.asked and self.fits.own_session().is_owner_now():
+        if self.checkpoints.is_to_stop():
             self.checkpoints.save_now()
             self._leave()
         if self._poison:

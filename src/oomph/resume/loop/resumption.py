@@ -43,13 +43,13 @@ class LoopCheckpoints(StepCheckpoints):
         """Save if a checkpoint is due."""
         self._look_for_written()
         is_new = self._fits.steps > self._saved_at_step or not self._has_saved
-        if (is_new and self._loop.steps.is_at_last_step) or self._is_due():
+        if self._is_due() or (is_new and self._loop.steps.is_at_last_step):
             self._save()
 
     def finished(self) -> Saved | None:
         """Remove all but the last checkpoint of a finished loop, and return the last one."""
         self.settle(wait=True)
-        store = self._fits.store()
+        store = self._store()
         if store is not None and self._last is not None:
             store.keep_newest_step(self._loop.identity.ordinal)
             self._fits.note_end_state(self._last)

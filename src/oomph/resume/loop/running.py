@@ -14,6 +14,7 @@ from oomph.checkpoint.store import Record
 from oomph.journal.events import AtStep
 from oomph.keras_bridge.models import innermost, learning_rate_of
 from oomph.keras_bridge.stateful_random_ops import functions_with_draws
+from oomph.keras_bridge.workers import spans_workers
 from oomph.protocol.reason_table import TAKEN_AHEAD
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.loop.data import LoopData
@@ -130,6 +131,17 @@ class RunningLoop:
     def kinds(self) -> list[str]:
         """Return the class names of the objects in the loop's state, for messages."""
         return [root.kind for root in self._roots]
+
+    @property
+    def strategy(self) -> Any:
+        """The strategy over several processes under which the loop's state lives, or None."""
+        known = (getattr(root.thing, "distribute_strategy", None) for root in self._roots)
+        return next(filter(spans_workers, known), None)
+
+    @property
+    def steps_at_once(self) -> int:
+        """The number of steps between two borders."""
+        return 1
 
     # -- saving and restoring -----------------------------------------------------------------------------------------
 

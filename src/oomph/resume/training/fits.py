@@ -37,8 +37,10 @@ from oomph.journal.fact import Fact
 from oomph.journal.journal import facts, pairs, read_journal
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
+from oomph.keras_bridge.workers import spans_workers
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.meter import Meter
+from oomph.protocol.borders import BorderFile, CommonBorders
 from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.protocol.reasons import because
 from oomph.resume.training.call_place import Place, place_of_call
@@ -97,6 +99,8 @@ class Fits:
         """True if a fit was not the one expected at that point, in which case later fits may also differ."""
         self._refusals: list[final_checkpoints.Refusal] = []
         """The unreadable checkpoints that have not been reported yet."""
+        self.lacks_common = False
+        """True if a checkpoint that all workers were to resume from cannot be read here."""
         self._end_states = FinalCheckpoints()
         self._opened = False
         self.is_over = False
@@ -107,9 +111,7 @@ class Fits:
         self._some: dict[str, set[str]] = {}
         self._read: list[str] = []
         """The names of the environment variables that training depends on and that are set, as last recorded."""
-        self.preemption = Preemption(
-            session.pulse, lambda: self.steps > self.saved and self.can_save, session.say, session.owns_the_group
-        )
+        self.preemption = Preemption(session.pulse, lambda: self._is_unsaved, session.say, session.owns_the_group)
         self.witnesses = _witness_board(session)
         """The board for this process's witnesses, or None in workers or without a run directory."""
         self._board = _training_board(session)
@@ -117,12 +119,33 @@ class Fits:
         """Measures training for the monitor."""
         self.profile = StepProfile(session)
         """Records some steps with TensorFlow's profiler, if that was asked for."""
+        self._borders: CommonBorders | None = None
+        """The borders at which this process saves or stops together with the other workers, once they train."""
         self.files = OpenedFiles(session.run_dir, self._appends())
         """The files that the script opens while it trains."""
         self.passed_on: list[Any] = []
         """The Python iterators that resumed fits have read from; each may be further ahead than without the fault."""
         self.context_lost = ""
         """The fault that destroyed this process's GPU context, if any. After that, nothing more is saved."""
+
+    @property
+    def _is_unsaved(self) -> bool:
+        """True if Ctrl-C should wait for a checkpoint, as it always does for one of all workers."""
+        return self.can_save and (self.steps > self.saved or self._borders is not None)
+
+    def common_borders(self, strategy: Any) -> CommonBorders | None:
+        """Return the borders at which all workers save or stop, or None if a training waits for no other worker."""
+        session = self.own_session()
+        rank, workers = session.handover.rank, session.handover.workers
+        if workers == 1 or session.run_dir is None or not session.is_owner_now() or not spans_workers(strategy):
+            return None
+        if self._borders is None:
+            first = session.run_dir if rank == 0 else session.run_dir.parent.parent
+            try:
+                self._borders = CommonBorders(BorderFile(first, session.handover.attempt, rank, workers), rank)
+            except (OSError, ValueError) as error:
+                self.warn_once(f"{first}: {error}: the workers do not save at the same steps")
+        return self._borders
 
     def _appends(self) -> Appends | None:
         run_dir = self.session.run_dir
@@ -354,9 +377,12 @@ class Fits:
         return found
 
     def checkpoint_before(self, newer: Checkpoint) -> Checkpoint | None:
-        """Return the latest intact checkpoint of the same fit that is older than `newer`, if there is one."""
+        """Return the latest intact checkpoint of the same fit that is older than `newer`, if there is one.
+
+        A worker has none, since the others would still resume from the newer one.
+        """
         store = self.store()
-        return None if store is None else store.step_before(newer)
+        return None if store is None or self.session.handover.workers > 1 else store.step_before(newer)
 
     def note_end_state(self, saved: Saved) -> None:
         """Record that the end state of a fit was saved."""
@@ -475,6 +501,7 @@ class Fits:
         self._store, self._closed = None, True
 
     def _refused(self, name: str, reason: str) -> None:
+        self.lacks_common = self.session.handover.workers > 1
         self.session.journal.write(CheckpointRefused(name=name, reason=reason))
         self._refusals.append((name, reason))
 

@@ -163,6 +163,15 @@ def leave_for_the_others(fits: Fits, strategy: Any, error: BaseException) -> Non
         restart_from_checkpoint(fits, "another worker is lost", "worker-lost")
 
 
+def leave_for_a_common_checkpoint(fits: Fits) -> None:
+    """Start all workers again if this one cannot read the checkpoint that all were to resume from.
+
+    The supervisor then chooses one that all of them have. Returns normally if nothing is wrong.
+    """
+    if fits.lacks_common:
+        restart_from_checkpoint(fits, "a checkpoint of all workers cannot be read here", "checkpoint-failure")
+
+
 def leave_as_asked(fits: Fits, note_here: Callable[[AtStep], None]) -> NoReturn:
     """Stop training as the signal requests, once everything that can be saved has been saved."""
     if fits.preemption.asked == CTRL_C:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -59,6 +60,14 @@ class SavedTraining(Protocol):
     def position(self) -> Position:
         """The position of the next step."""
 
+    @property
+    def strategy(self) -> Any:
+        """The strategy under which the training runs, or None if unknown."""
+
+    @property
+    def steps_at_once(self) -> int:
+        """The number of steps between two borders."""
+
     def note_here(self, fact: AtStep) -> None:
         """Write an event to the journal, with the current position."""
 
@@ -71,6 +80,8 @@ class StepCheckpoints(ABC):
 
     def __init__(self, training: SavedTraining) -> None:
         self._training, self._fits = training, training.fits
+        self._borders = training.fits.common_borders(training.strategy)
+        """The borders at which all workers save or stop, or None if this training waits for no other process."""
         self._saved_at_step = training.fits.steps
         self._saved_at, self._stall, self._write = time.monotonic(), 0.0, 0.0
         self._stalls: list[float] = []
@@ -109,6 +120,8 @@ class StepCheckpoints(ABC):
         """Record that the latest checkpoint was taken after `steps` steps of the run."""
         self._fits.saved = self._saved_at_step = steps
         self._saved_at = time.monotonic()
+        if self._borders is not None:
+            self._borders.resumed(steps)
 
     def begin_at(self, steps: int) -> None:
         """Count the steps to the next checkpoint from `steps`, because the script itself resumed there."""
@@ -130,8 +143,30 @@ class StepCheckpoints(ABC):
         if self._snapshot is not None:
             self.settle(wait=False)
 
+    def is_to_stop(self) -> bool:
+        """True if a signal has asked this process to end here, or all workers together."""
+        preemption = self._fits.preemption
+        if self._borders is None:
+            return bool(preemption.asked) and self._fits.own_session().is_owner_now()
+        signum = self._borders.stop(self._fits.steps)
+        if signum and not preemption.asked:
+            preemption.asked = signal.Signals(signum).name
+        return bool(signum)
+
     def _is_due(self) -> bool:
-        since = self._fits.steps - self._saved_at_step
+        """True if a checkpoint is due at this border. Called once at each."""
+        steps = self._fits.steps
+        if self._borders is None:
+            return self._will_be_due(0)
+        asked = self._fits.preemption.asked
+        signum = signal.Signals[asked].value if asked else 0
+        following = self._training.steps_at_once
+        self._borders.arrive(steps, steps + following, lambda: self._will_be_due(following), signum)
+        return steps > self._saved_at_step and self._borders.is_due(steps)
+
+    def _will_be_due(self, steps: int) -> bool:
+        """True if a checkpoint is due so many steps from here."""
+        since = self._fits.steps + steps - self._saved_at_step
         return self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost())
 
     def _cost(self) -> Cost:
@@ -152,9 +187,16 @@ class StepCheckpoints(ABC):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
+    def _store(self) -> CheckpointStore | None:
+        """Return the checkpoint store, which keeps what other workers may need."""
+        store = self._fits.store()
+        if store is not None and self._borders is not None:
+            store.common = self._borders.common
+        return store
+
     def _save(self) -> None:
         """Capture the state while training pauses, and write it immediately, or in the background if that pays off."""
-        store = self._fits.store()
+        store = self._store()
         self._between_saves = time.monotonic() - self._saved_at
         self._saved_at, self._saved_at_step = time.monotonic(), self._fits.steps
         if store is None or self._fits.context_lost or not self._can_be_saved():
@@ -236,6 +278,8 @@ class StepCheckpoints(ABC):
     def _note_saved(self, saved: Saved, snapshot: StateSnapshot) -> None:
         at = snapshot.at
         self._fits.saved = at.steps
+        if self._borders is not None:
+            self._borders.saved(at.steps)
         self._fits.saving_seconds += snapshot.seconds
         self._training.write_board()
         self._fits.note(

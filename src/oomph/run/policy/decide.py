@@ -283,6 +283,8 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
         return _stop(ending, f"{ledger.total} restarts in total")
     is_smaller = bool(ending.restart_requested) and ending.micro_batch is not None
     poison = "" if is_smaller else poison_step(ending, ledger)
+    if poison and not is_smaller and _waits_for_others(ending, conditions):
+        return _stop(ending, f"worker {ending.worker}: {_why_poison(poison, ending.fault, conditions, allowed)}")
     used = ledger.rungs.get(ending.fault, 0)
     rung = climb(ending.fault, used, conditions, ledger.changes, allowed, poison)
     if rung is not None:
@@ -294,6 +296,11 @@ def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allow
     spent = ledger.restarts.get(ending.fault, 0)
     undivided = _why_undivided(ending.fault, conditions)
     return _stop(ending, f"{ending.fault} {times(spent + 1)} without any progress in between{undivided}")
+
+
+def _waits_for_others(ending: Ending, conditions: Conditions) -> bool:
+    """True if a worker ran out of memory in a step that all take together, whose batch is not split on one alone."""
+    return ending.worker is not None and ending.fault == "device-oom" and bool(conditions.refused)
 
 
 def _why_undivided(fault: str, conditions: Conditions) -> str:

@@ -10,14 +10,14 @@ from pathlib import Path
 from oomph.explain.reading import kernel_log
 from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
 from oomph.journal.events import CheckpointSaved, FitStarted, MicroBatchesProbed, Oom, Recovered, Resumed
-from oomph.journal.journal import Event, facts
+from oomph.journal.journal import Event, facts, last
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor import effects
 from oomph.terminal.console import Ticking
 
-_REFUSED = "refused"
-"""The kind of promise that rules out micro-batches (`exact_step/micro_batch/exactness.py`)."""
+_REFUSED, _RESTART_ONLY = "refused", "restart only"
+"""The kinds of promise that rule out micro-batches (`exact_step/micro_batch/exactness.py`)."""
 _MEMORY_BACK_SECONDS = 50.0
 _MEMORY_POLL_SECONDS = 1.0
 
@@ -141,10 +141,14 @@ def _last_to_fail(events: Sequence[Event]) -> Oom | Recovered | None:
 
 
 def _why_refused(step: Oom | Recovered | None, events: Sequence[Event]) -> str:
-    """Return the reason that a probe gave against splitting this step's batch, or an empty string if there is none.
+    """Return the reason against splitting this step's batch, or an empty string if there is none.
 
-    A fit has one verdict per batch layout. The last one counts, unless the batch was split anyway.
+    It is that of a fit whose steps are not guarded, or else that of a probe. A fit has one verdict per batch layout.
+    The last one counts, unless the batch was split anyway.
     """
+    fit = last(events, FitStarted)
+    if fit is not None and fit.guard == _RESTART_ONLY:
+        return f"{fit.guard}, {fit.reason}"
     if not isinstance(step, Oom) or step.micro_batch not in (None, step.batch):
         return ""
     probes = facts(events, MicroBatchesProbed)

@@ -100,7 +100,13 @@ def put_site_first(environ: dict[str, str]) -> None:
 
 
 def handover(
-    guarding: Guarding, changes: Sequence[Change], run: RunDirectory | None, attempt: int, watch: Watch, rank: int = 0
+    guarding: Guarding,
+    changes: Sequence[Change],
+    run: RunDirectory | None,
+    attempt: int,
+    watch: Watch,
+    rank: int = 0,
+    workers: int = 1,
 ) -> Handover:
     """Build the handover that the supervisor passes to a process of the script, whose run directory is `run`."""
     beat_inode, stacks_inode = watch.inodes
@@ -110,6 +116,7 @@ def handover(
         run_dir_is=None if run is None else run.identity,
         attempt=attempt,
         rank=rank,
+        workers=workers,
         guarding=guarding,
         lock_fd=None if run is None else run.lock_fd,
         beat_fd=watch.beat_fd,

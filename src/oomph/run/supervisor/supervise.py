@@ -16,7 +16,6 @@ from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
 from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.process.command import Command
 from oomph.process.process_group import Terminal
-from oomph.protocol.progress import Phase
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.run.directory.workers import directory_of, folder_of, log_of
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
@@ -35,11 +34,12 @@ from oomph.run.policy.decide import (
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
 from oomph.run.report.notification import Notification
+from oomph.run.supervisor.assembly import Assembly
 from oomph.run.supervisor.attempt import Attempt
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
-from oomph.run.supervisor.cluster import Cluster, new_cluster
+from oomph.run.supervisor.cluster import new_cluster
 from oomph.run.supervisor.common_checkpoint import ahead, saved_in
 from oomph.run.supervisor.effects import environ_after, handover, set_aside, surrounding
 from oomph.run.supervisor.examining import ExaminedWorker, Examining
@@ -64,7 +64,6 @@ class Supervisor:
         self._command, self._python, self._run, self._settings = command, python, run, settings
         self._run_dir = None if run is None else run.path
         self._runs = [None if run is None else directory_of(run, rank) for rank in range(settings.workers)]
-        self._has_looked_for_strategy = False
         self._chronicle = Chronicle(self._run_dir, 0 if run is None else run.record.attempts)
         self._ledger = Ledger()
         self._machine = Machine(os.environ)
@@ -72,6 +71,7 @@ class Supervisor:
         self._voice, self._stdin = Voice(), StandardInput()
         self._notifier = Notifier(settings.notify, self._voice.say, command.shown, shown(run))
         self._native_lines: set[bytes] = set()
+        self._said: set[str] = set()
         self._examining = Examining(settings, command, run, self._chronicle, self._machine, self._voice)
 
     def supervise(self) -> RunOutcome:
@@ -157,10 +157,11 @@ class Supervisor:
         all_gpus = self._machine.all_gpus if changes or workers > 1 else ()
         seen = visible(all_gpus, environ_after(changes, os.environ, all_gpus)) if workers > 1 else ()
         cluster = new_cluster(workers, [gpu.uuid for gpu in seen]) if workers > 1 else None
+        assembly = None if cluster is None else Assembly(cluster, self._say_once)
         gang = Gang(signals, self._settings.patience.terminate_seconds, self._tell_hang)
 
         def meanwhile(_: int) -> None:
-            self._meanwhile(monitoring, gang, cluster)
+            self._meanwhile(monitoring, gang, assembly)
 
         try:
             for rank, run in enumerate(self._runs):
@@ -168,7 +169,7 @@ class Supervisor:
                 watch = Watch(self._timings, self._floor, record.loops)
                 environ = surrounding(self._settings, changes, all_gpus, "" if run is None else run.record.entropy)
                 environ |= {} if cluster is None else cluster.environ_of(rank)
-                handover(self._settings.guarding, changes, run, number, watch, rank).write(environ)
+                handover(self._settings.guarding, changes, run, number, watch, rank, workers).write(environ)
                 attempt = Attempt(
                     self._command.argv(self._python),
                     environ,
@@ -199,24 +200,18 @@ class Supervisor:
         log = None if self._run_dir is None else OwnFile(self._run_dir, f"stderr/{number}.log")
         return TerminalFront(terminal, log, self._reports(number, monitoring), self._voice)
 
-    def _meanwhile(self, monitoring: Monitoring, gang: Gang, cluster: Cluster | None) -> None:
+    def _meanwhile(self, monitoring: Monitoring, gang: Gang, assembly: Assembly | None) -> None:
         self._machine.listen()
         monitoring.attend(gang.workers[0].attempt.pid)
         self._notifier.attend()
-        if cluster is not None and not self._has_looked_for_strategy:
-            self._look_for_strategy(gang, cluster)
+        if assembly is not None:
+            assembly.attend(gang.workers)
 
-    def _look_for_strategy(self, gang: Gang, cluster: Cluster) -> None:
-        """Say so if the script trains although nobody listens at the worker's address."""
-        training = [each for each in gang.workers if each.watch.phase not in (None, Phase.OWN_CODE)]
-        if not training:
-            return
-        self._has_looked_for_strategy = True
-        if not cluster.is_served(training[0].rank):
-            self._voice.say(
-                f"worker {training[0].rank} trains without a strategy for several workers, such as"
-                " tf.distribute.MultiWorkerMirroredStrategy: each worker trains by itself"
-            )
+    def _say_once(self, text: str) -> None:
+        """Report what stays true in later attempts, but only once."""
+        if text not in self._said:
+            self._said.add(text)
+            self._voice.say(text)
 
     def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
         """Return the handler for TensorFlow's reports of failed allocations, or None if no guard could recover."""
