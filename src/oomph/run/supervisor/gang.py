@@ -55,6 +55,8 @@ class Gang:
 
     def __init__(self, signals: Signals, stop_seconds: float, on_hang: Callable[[int, Hang], None]) -> None:
         self.workers: list[Worker] = []
+        self.is_called_off = False
+        """True if the workers were ended because one on another machine had failed."""
         self._signals, self._stop_seconds, self._on_hang = signals, stop_seconds, on_hang
         self._over: list[Fallen] = []
         """The workers that have ended, in the order in which they did."""
@@ -90,6 +92,13 @@ class Gang:
         self._hanging = self.workers[cause.rank], cause.hang
         self._on_hang(cause.rank, cause.hang)
         self._failed_at = time.monotonic() - _GRACE_SECONDS
+
+    def call_off(self) -> None:
+        """End all workers, since a worker of the same gang on another machine has failed."""
+        if not self.is_called_off:
+            self.is_called_off = True
+            for worker in self._running():
+                worker.attempt.end_within(_TERMINATE_SECONDS)
 
     @property
     def pids(self) -> set[int]:
