@@ -121,12 +121,12 @@ class Gathering:
         while True:
             called = self._read(0)
             if called is not None:
-                self._check(0, called)
                 if len(called.tokens) == mine.workers and called.tokens[mine.rank] == self._token:
                     return Roster(called.call, called.addresses, called.attempts)
                 if called.call != answered:
                     self._write(Note(called.call, self._token, mine.workers, mine.host, self._address))
                     answered = called.call
+                    self._check(0, called)
             self._wait(until, [0])
 
     def _check(self, rank: int, note: Note) -> None:

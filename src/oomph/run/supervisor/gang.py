@@ -97,8 +97,7 @@ class Gang:
         """End all workers, since a worker of the same gang on another machine has failed."""
         if not self.is_called_off:
             self.is_called_off = True
-            for worker in self._running():
-                worker.attempt.end_within(_TERMINATE_SECONDS)
+            self._end(self._running())
 
     @property
     def pids(self) -> set[int]:
@@ -148,15 +147,16 @@ class Gang:
         return ended.returncode != -signal.SIGKILL or now >= self._ended_at + _TERMINATE_SECONDS
 
     def _end_the_rest(self, running: Sequence[Worker]) -> None:
-        """End the workers that are left after the first failure, since none can go on without the others.
-
-        A stopped one is killed at once: SIGTERM would first have to wake it, and training would go on for a moment.
-        """
+        """End the workers that are left after the first failure, since none can go on without the others."""
         now = time.monotonic()
         alone, is_due = len(self.workers) == 1, self._failed_at is not None and now >= self._failed_at + _GRACE_SECONDS
         if alone or not is_due or self._ended_at is not None:
             return
         self._ended_at = now
+        self._end(running)
+
+    def _end(self, running: Sequence[Worker]) -> None:
+        """End workers. A stopped one is killed at once: SIGTERM would first wake it, and it would train for a moment."""
         self._frozen = frozenset(worker.rank for worker in running if is_stopped(worker.attempt.pid))
         for worker in running:
             if worker.rank in self._frozen:

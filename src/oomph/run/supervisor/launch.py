@@ -120,8 +120,7 @@ def _of_the_job(request: Request, mine: Allocation, command: Command) -> Request
         raise UsageError(f"{mine.who} does not know the name of its job: name the run directory with --run-dir")
     name = f"{mine.job}-{file_name(command.name)}"
     shared = named or str((request.runs_dir or Path()) / OOMPH / RUNS / name)
-    resume = None if request.resume is None else shared
-    return replace(request, run_dir=shared, resume=resume, workers=mine.workers)
+    return replace(request, run_dir=shared, workers=mine.workers)
 
 
 def _gathered(request: Request, command: Command, python: str, mine: Allocation) -> tuple[RunDirectory, Peers]:

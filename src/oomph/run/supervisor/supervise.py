@@ -24,7 +24,9 @@ from oomph.run.policy.decide import (
     Action,
     Ending,
     Finish,
+    GiveUp,
     Ledger,
+    Requeue,
     Restart,
     decide,
     hindered,
@@ -173,7 +175,11 @@ class Supervisor:
                 worker, code, fault = each.rank, each.returncode, each.fault
                 self._chronicle.write(WorkerFailed(worker=worker, returncode=code, fault=fault, cause=each == cause))
         missing = set(range(peers.workers)) - {each.rank for each in (own, *others)}
-        return concluded(judged.action, judged.ending, others, sorted(missing))
+        action = concluded(judged.action, judged.ending, others, sorted(missing))
+        if isinstance(action, Requeue | GiveUp):
+            again = "all workers have to start again" if isinstance(action, Requeue) else "no worker should start again"
+            self._voice.say(f"{action.reason}: {again} (exit code {action.exit_code})")
+        return action
 
     def _start(self, signals: Signals, terminal: Terminal, monitoring: Monitoring) -> Gang:
         """Start the script, once for each worker. Raises UsageError if that is impossible."""
@@ -365,7 +371,7 @@ def _among_others(ending: Ending, rank: int, is_called_off: bool, hang: Hang | N
 
     One that was ended because of another, or hangs in TensorFlow, only waited for another.
     """
-    waited = is_called_off or (hang is not None and waits_in_tensorflow(hang))
+    waited = (is_called_off and not ending.hung) or (hang is not None and waits_in_tensorflow(hang))
     if waited and ending.returncode != 0 and not ending.stopped and not ending.preempted:
         ending = replace(ending, fault="worker-lost")
     is_between = ending.fault in OF_THE_GANG and ending.returncode != 0
