@@ -79,7 +79,9 @@ class Outcome(NamedTuple):
 
 def outcome_of(rank: int, host: str, ending: Ending, action: Action) -> Outcome:
     """Return how a worker ended, for the others."""
-    code = REQUEUE_EXIT_CODE if isinstance(action, Restart) else action.exit_code
+    if isinstance(action, Restart) or _is_scheduler_signal(ending):
+        action = Requeue("")
+    code = action.exit_code
     is_consequence = code == REQUEUE_EXIT_CODE and ending.fault in CONSEQUENCES
     was_asked = bool(ending.stopped or ending.preempted or _is_scheduler_signal(ending))
     return Outcome(rank, host, code, ending.returncode, ending.fault, is_consequence, was_asked)
@@ -121,7 +123,8 @@ def concluded(action: Action, ending: Ending, others: Sequence[Outcome], missing
 
 def _is_scheduler_signal(ending: Ending) -> bool:
     """True if a signal of the scheduler ended the script, which did not save in time."""
-    return ending.returncode == -signal.SIGUSR1 or (ending.stopped and ending.returncode < 0)
+    was_asked = ending.returncode == -signal.SIGUSR1 or (ending.stopped and ending.returncode < 0)
+    return was_asked and not ending.interrupted
 
 
 def _failed(outcome: Outcome) -> str:

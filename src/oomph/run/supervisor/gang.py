@@ -156,7 +156,7 @@ class Gang:
         self._end(running)
 
     def _end(self, running: Sequence[Worker]) -> None:
-        """End workers. A stopped one is killed at once: SIGTERM would first wake it, and it would train for a moment."""
+        """End workers. A stopped one is killed at once: SIGTERM would first wake it, and it would train on."""
         self._frozen = frozenset(worker.rank for worker in running if is_stopped(worker.attempt.pid))
         for worker in running:
             if worker.rank in self._frozen:
