@@ -12,8 +12,8 @@ _MOUNTED = "/oomph"
 _KILLED = (137, 143)
 """The exit codes of a container that was killed, by SIGKILL or SIGTERM."""
 _HEAD = f"""\
-# A pod that ends with {REQUEUE_EXIT_CODE}, or is killed or evicted, fails its Job, and the JobSet starts all pods again,
-# up to maxRestarts times. Any other exit code fails the JobSet: another start would only repeat it.
+# A pod that ends with {REQUEUE_EXIT_CODE}, or is killed or evicted, fails its Job, and the JobSet starts all pods
+# again, up to maxRestarts times. Any other exit code fails the JobSet: another start would only repeat it.
 """
 
 
@@ -31,7 +31,7 @@ def _job_set(job: Job) -> dict[str, Any]:
             "network": {"enableDNSHostnames": True},
             "failurePolicy": {
                 "maxRestarts": MOST_RESTARTS,
-                "rules": [{"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}],
+                "rules": [{"name": "give-up", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}],
             },
             "replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": _job(job)}}],
         },

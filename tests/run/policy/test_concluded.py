@@ -50,6 +50,12 @@ def _other(code: int, fault: str = "", rank: int = 1, returncode: int | None = N
         (GiveUp("again"), Ending(1, "device-oom"), [_other(1)], GiveUp("again")),
         (Finish(138), Ending(-10, "SIGUSR1"), [], Requeue("stopped by SIGUSR1")),
         (Finish(137), Ending(-9, "killed", stopped=True), [], Requeue("stopped by SIGKILL")),
+        (
+            Finish(143),
+            Ending(-15, "SIGTERM", stopped=True),
+            [_other(75, "killed", returncode=-9)],
+            Requeue("worker 1 on node1 ended by SIGKILL (killed)"),
+        ),
         (Finish(130), Ending(-2, "SIGINT", stopped=True, interrupted=True), [], Finish(130)),
     ],
 )

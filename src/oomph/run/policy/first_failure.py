@@ -114,7 +114,7 @@ def concluded(action: Action, ending: Ending, others: Sequence[Outcome], missing
         return action
     if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
         return GiveUp(f"{_failed(cause)}, which another start would repeat")
-    if ending.fault in CONSEQUENCES and cause is not None:
+    if cause is not None and (ending.fault in CONSEQUENCES or (isinstance(action, Finish) and not cause.was_asked)):
         return Requeue(_failed(cause))
     if isinstance(action, Finish):
         return Requeue(f"stopped by {signal.Signals(-ending.returncode).name}")

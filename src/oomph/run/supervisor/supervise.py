@@ -342,7 +342,7 @@ class Supervisor:
 
     def _prepare(self, action: Restart, rank: int) -> None:
         """Prepare a restart: make the changes that do not concern the script's environment."""
-        lost = self._stdin.rewind()
+        lost = self._stdin.rewind() if self._peers is None else ""
         if lost:
             self._voice.say(lost)
         if action.change is None:
