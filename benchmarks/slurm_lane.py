@@ -120,8 +120,13 @@ def submit(folder: Path, *words: str) -> str:
 
 def start_now(job: str) -> None:
     """Start a requeued job, which Slurm would leave for two minutes."""
-    wait(lambda: state(job) == "PENDING", None, "pending")
-    call("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    def is_started() -> bool:
+        if state(job) == "PENDING":
+            subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], capture_output=True, timeout=30)
+        return state(job) == "RUNNING"
+
+    wait(is_started, None, "the next start")
 
 
 def shown(job: str) -> str:

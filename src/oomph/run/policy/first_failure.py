@@ -114,7 +114,8 @@ def concluded(action: Action, ending: Ending, others: Sequence[Outcome], missing
         return action
     if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
         return GiveUp(f"{_failed(cause)}, which another start would repeat")
-    if cause is not None and (ending.fault in CONSEQUENCES or (isinstance(action, Finish) and not cause.was_asked)):
+    is_asked = not isinstance(action, Restart) and cause is not None and not cause.was_asked
+    if cause is not None and (is_asked or ending.fault in CONSEQUENCES):
         return Requeue(_failed(cause))
     if isinstance(action, Finish):
         return Requeue(f"stopped by {signal.Signals(-ending.returncode).name}")
