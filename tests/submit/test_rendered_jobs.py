@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,7 @@ def test_jobset_has_the_fields_of_its_definition_and_fails_for_good_where_anothe
     assert policy["maxRestarts"] == MOST_RESTARTS
     (rule,) = policy["rules"]
     assert rule.keys() == _RULE
+    assert re.fullmatch("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", rule["name"])
     assert rule["action"] == "FailJobSet"
     assert set(rule["onJobFailureReasons"]) <= _REASONS
 

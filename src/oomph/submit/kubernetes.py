@@ -31,7 +31,7 @@ def _job_set(job: Job) -> dict[str, Any]:
             "network": {"enableDNSHostnames": True},
             "failurePolicy": {
                 "maxRestarts": MOST_RESTARTS,
-                "rules": [{"name": "give-up", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}],
+                "rules": [{"name": "giveUp", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}],
             },
             "replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": _job(job)}}],
         },
