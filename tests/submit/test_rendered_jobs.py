@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from oomph.cli import main
 from oomph.errors import UsageError
 from oomph.submit import kubernetes, slurm
-from oomph.submit.job import MOST_RESTARTS, Job, in_bash, in_yaml
+from oomph.submit.job import MOST_RESTARTS, BatchJob, in_bash, in_yaml
 
 HOSTILE = (
     "a b", "", "$(touch pwned)", "`touch pwned`", "; touch pwned", "'; touch pwned; '", '"', "\\", "\\'", "$HOME", "$$",
     "$(HOME)", "line\ntouch pwned", "#SBATCH --uid=0", "\x1b[31m", "\u202eexe.py", "é😀", "*", "~", "!!", "-n", "true",
     "\x85",
 )  # fmt: skip
-JOB = Job("train", ("train.py", *HOSTILE), 4, gpus=1, image="image:1", claim="shared")
+JOB = BatchJob("train", ("train.py", *HOSTILE), 4, gpus=1, image="image:1", claim="shared")
 LIMIT = 60
 
 
@@ -98,7 +98,7 @@ def test_word_that_is_not_utf8_reaches_slurm_and_is_refused_for_kubernetes(progr
         in_yaml(word)
 
 
-def _manifest(job: Job) -> Any:
+def _manifest(job: BatchJob) -> Any:
     yaml = pytest.importorskip("yaml", reason="needs kubernetes-validate")
     return yaml.safe_load(kubernetes.render(job))
 
@@ -115,7 +115,7 @@ def test_kubernetes_starts_the_script_with_just_its_words() -> None:
 
 def test_job_in_the_manifest_is_what_kubernetes_accepts() -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="needs kubernetes-validate").validate
-    for job in (JOB, Job("train", ("-m", "train"), 1, image="image", claim="shared")):
+    for job in (JOB, BatchJob("train", ("-m", "train"), 1, image="image", claim="shared")):
         manifest = _manifest(job)
         (replicated,) = manifest["spec"]["replicatedJobs"]
         document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": manifest["metadata"], **replicated["template"]}

@@ -10,7 +10,6 @@ import sys
 
 from oomph.cli.option_values import checkpoint_interval, number_of_workers, positive
 from oomph.cli.output import say, write
-from oomph.cli.script_line import usage
 from oomph.errors import UsageError
 
 SUMMARY = "start a training on several machines through Slurm or Kubernetes, so that it survives faults"
@@ -23,13 +22,16 @@ again, and they go on from the newest checkpoint that all have.
 
 exit codes: that of sbatch or kubectl; 2 an invalid command line, or a scheduler that is not there"""
 TAKES_SCRIPT = True
+_USAGE = """oomph submit (--slurm | --kubernetes) [options] SCRIPT.py [arguments of the script ...]
+       oomph submit (--slurm | --kubernetes) [options] -m MODULE [arguments ...]
+       oomph submit (--slurm | --kubernetes) [options] -- COMMAND [arguments ...]"""
 _TIME = re.compile(r"\d{1,9}(?:-\d{1,2})?(?::\d{1,2}){0,2}")
 _LABEL = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
-    parser.usage, parser.epilog = usage("submit"), _EPILOG
+    parser.usage, parser.epilog = _USAGE, _EPILOG
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--slurm", action="store_true", help="hand a file to sbatch")
     where.add_argument("--kubernetes", action="store_true", help="hand a JobSet to kubectl apply")
@@ -47,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Render the job, and submit or print it."""
     from oomph.submit import kubernetes, slurm
-    from oomph.submit.job import Job
+    from oomph.submit.job import BatchJob
 
-    job = Job(
+    job = BatchJob(
         name=_name(args),
         words=_words(args),
         workers=args.workers,

@@ -15,7 +15,7 @@ SAVE_SECONDS = 120
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """A training on several workers, each of which is one `oomph run`."""
 
     name: str

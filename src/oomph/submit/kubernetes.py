@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from oomph.run.policy.decide import REQUEUE_EXIT_CODE
-from oomph.submit.job import MOST_RESTARTS, SAVE_SECONDS, Job, in_yaml
+from oomph.submit.job import MOST_RESTARTS, SAVE_SECONDS, BatchJob, in_yaml
 
 _MOUNTED = "/oomph"
 _KILLED = (137, 143)
@@ -17,12 +17,12 @@ _HEAD = f"""\
 """
 
 
-def render(job: Job) -> str:
+def render(job: BatchJob) -> str:
     """Return the text of the manifest."""
     return _HEAD + "\n".join(_lines(_job_set(job))) + "\n"
 
 
-def _job_set(job: Job) -> dict[str, Any]:
+def _job_set(job: BatchJob) -> dict[str, Any]:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -38,7 +38,7 @@ def _job_set(job: Job) -> dict[str, Any]:
     }
 
 
-def _job(job: Job) -> dict[str, Any]:
+def _job(job: BatchJob) -> dict[str, Any]:
     codes = {"containerName": "worker", "operator": "NotIn", "values": [REQUEUE_EXIT_CODE, *_KILLED]}
     return {
         "completionMode": "Indexed",
@@ -55,7 +55,7 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _pod(job: Job) -> dict[str, Any]:
+def _pod(job: BatchJob) -> dict[str, Any]:
     words = job.command(f"--workers={job.workers}", f"--run-dir={_MOUNTED}/{job.name}")
     worker = {
         "name": "worker",

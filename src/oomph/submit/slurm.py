@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.run.policy.decide import REQUEUE_EXIT_CODE
-from oomph.submit.job import MOST_RESTARTS, SAVE_SECONDS, Job, in_bash
+from oomph.submit.job import MOST_RESTARTS, SAVE_SECONDS, BatchJob, in_bash
 
 
-def render(job: Job, python: str) -> str:
+def render(job: BatchJob, python: str) -> str:
     """Return the text of the file.
 
     Args:
@@ -31,7 +31,7 @@ exit "$code"
 """
 
 
-def _directives(job: Job) -> Iterator[str]:
+def _directives(job: BatchJob) -> Iterator[str]:
     yield f"job-name={job.name}"
     yield f"ntasks={job.workers}"
     if job.gpus:

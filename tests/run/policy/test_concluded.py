@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 
 from oomph.run.policy.decide import Action, Ending, Finish, GiveUp, Requeue, Restart
-from oomph.run.policy.first_failure import Outcome, concluded, first_cause, outcome_of
+from oomph.run.policy.first_failure import WorkerOutcome, concluded, first_cause, outcome_of
 
 KILLED = Ending(-9, "killed")
 LOST = Ending(1, "worker-lost", between_workers=True)
 
 
-def _other(code: int, fault: str = "", rank: int = 1, returncode: int | None = None, asked: bool = False) -> Outcome:
+def _other(
+    code: int, fault: str = "", rank: int = 1, returncode: int | None = None, asked: bool = False
+) -> WorkerOutcome:
     consequence = fault == "worker-lost"
-    return Outcome(rank, f"node{rank}", code, code if returncode is None else returncode, fault, consequence, asked)
+    return WorkerOutcome(
+        rank, f"node{rank}", code, code if returncode is None else returncode, fault, consequence, asked
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ def _other(code: int, fault: str = "", rank: int = 1, returncode: int | None = N
     ],
 )
 def test_worker_ends_as_the_scheduler_has_to_understand_it(
-    action: Action, ending: Ending, others: list[Outcome], expected: Action
+    action: Action, ending: Ending, others: list[WorkerOutcome], expected: Action
 ) -> None:
     assert concluded(action, ending, others, ()) == expected
 

@@ -56,7 +56,7 @@ def _distance(failure: WorkerEnding) -> int:
     return 2 if failure.is_frozen else 3
 
 
-class Outcome(NamedTuple):
+class WorkerOutcome(NamedTuple):
     """How one worker ended in a gang that a scheduler has started."""
 
     rank: int
@@ -77,23 +77,23 @@ class Outcome(NamedTuple):
         return f"worker {self.rank} on {self.host}"
 
 
-def outcome_of(rank: int, host: str, ending: Ending, action: Action) -> Outcome:
+def outcome_of(rank: int, host: str, ending: Ending, action: Action) -> WorkerOutcome:
     """Return how a worker ended, for the others."""
     if isinstance(action, Restart) or _is_scheduler_signal(ending):
         action = Requeue("")
     code = action.exit_code
     is_consequence = code == REQUEUE_EXIT_CODE and ending.fault in CONSEQUENCES
     was_asked = bool(ending.stopped or ending.preempted or _is_scheduler_signal(ending))
-    return Outcome(rank, host, code, ending.returncode, ending.fault, is_consequence, was_asked)
+    return WorkerOutcome(rank, host, code, ending.returncode, ending.fault, is_consequence, was_asked)
 
 
-def first_cause(outcomes: Sequence[Outcome]) -> Outcome | None:
+def first_cause(outcomes: Sequence[WorkerOutcome]) -> WorkerOutcome | None:
     """Return the failure that decides what becomes of the gang, or None if no worker has failed by itself."""
     causes = [each for each in outcomes if each.exit_code != 0 and not each.is_consequence]
     return min(causes, key=lambda each: (each.exit_code == REQUEUE_EXIT_CODE, each.rank), default=None)
 
 
-def concluded(action: Action, ending: Ending, others: Sequence[Outcome], missing: Sequence[int]) -> Action:
+def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], missing: Sequence[int]) -> Action:
     """Return what a worker does that cannot start again alone, since the scheduler starts all of them or none.
 
     Args:
@@ -128,7 +128,7 @@ def _is_scheduler_signal(ending: Ending) -> bool:
     return was_asked and not ending.interrupted
 
 
-def _failed(outcome: Outcome) -> str:
+def _failed(outcome: WorkerOutcome) -> str:
     if outcome.was_asked:
         return f"{outcome.who} was stopped by the scheduler"
     how = ProcessEnd(outcome.returncode).problem

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from oomph.files.opening import read_own, replace_own
-from oomph.run.policy.first_failure import Outcome, first_cause
+from oomph.run.policy.first_failure import WorkerOutcome, first_cause
 from oomph.run.scheduled.allocation import Allocation
 from oomph.run.scheduled.gathering import FOLDER, SCHEMA, Roster, parsed
 
@@ -30,7 +30,7 @@ class Peers:
         self._call = roster.call
         self._looked_at = 0.0
 
-    def announce(self, outcome: Outcome) -> None:
+    def announce(self, outcome: WorkerOutcome) -> None:
         """Let the others know how this worker has ended. If that fails, they notice it by themselves."""
         document = {"schema": SCHEMA, "call": self._call, **outcome._asdict()}
         try:
@@ -38,14 +38,14 @@ class Peers:
         except OSError:
             pass
 
-    def failure(self) -> Outcome | None:
+    def failure(self) -> WorkerOutcome | None:
         """Return how another worker has failed, or None. May be called often, and looks every two seconds."""
         if time.monotonic() < self._looked_at + _LOOK_SECONDS:
             return None
         self._looked_at = time.monotonic()
         return next((each for each in self.others() if each.exit_code != 0 and not each.was_asked), None)
 
-    def others(self) -> list[Outcome]:
+    def others(self) -> list[WorkerOutcome]:
         """Return the outcomes of the other workers that have ended, by rank."""
         try:
             names = set(os.listdir(self.path / FOLDER))
@@ -54,7 +54,7 @@ class Peers:
         ranks = [rank for rank in range(self.workers) if rank != self.rank and f"{_PREFIX}{rank}.json" in names]
         return [found for rank in ranks if (found := self._read(rank)) is not None]
 
-    def wait(self, own: Outcome) -> list[Outcome]:
+    def wait(self, own: WorkerOutcome) -> list[WorkerOutcome]:
         """Wait for what decides over this worker's end, for a while at most, and return how the others have ended.
 
         One that has finished waits for all, one that has failed only because of another waits for that one.
@@ -68,11 +68,11 @@ class Peers:
                 return found
             time.sleep(_POLL_SECONDS)
 
-    def _read(self, rank: int) -> Outcome | None:
+    def _read(self, rank: int) -> WorkerOutcome | None:
         try:
             content = read_own(self.path, _name(rank), _MOST_BYTES)
             is_ours = json.loads(content).get("call") == self._call
-            return parsed(Outcome, content)._replace(rank=rank) if is_ours else None
+            return parsed(WorkerOutcome, content)._replace(rank=rank) if is_ours else None
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
 
