@@ -11,6 +11,7 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -61,6 +62,7 @@ PartitionName=lane Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 def main() -> None:
     """Run the lane."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         sys.exit(f"{', '.join(missing)} not found; on Debian: apt-get install --no-install-recommends slurm-wlm munge")
@@ -119,7 +121,8 @@ def submit(folder: Path, *words: str) -> str:
 
 
 def start_now(job: str) -> None:
-    """Start a requeued job, which Slurm would leave for two minutes."""
+    """Start a requeued job, which Slurm would leave for two minutes: within a second, it would revoke the start."""
+    time.sleep(3.0)
 
     def is_started() -> bool:
         if state(job) == "PENDING":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,7 @@ class Pair:
 
 def main() -> None:
     """Run the cases that the command line names, or all."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if os.geteuid() != 0 or shutil.which("ip") is None:
         sys.exit("needs root and iproute2")
     with tempfile.TemporaryDirectory() as name:
