@@ -12,7 +12,7 @@ from oomph.cli.option_values import checkpoint_interval, number_of_workers, posi
 from oomph.cli.output import say, write
 from oomph.errors import UsageError
 
-SUMMARY = "start a training on several machines through Slurm or Kubernetes, so that it survives faults"
+SUMMARY = "start a training on several machines through Slurm or Kubernetes"
 
 _EPILOG = """example: oomph submit --slurm --workers 4 --gpus 1 --time 8:00:00 --dry-run train.py --epochs 90
          oomph submit --kubernetes --workers 4 --image IMAGE --claim SHARED train.py
