@@ -134,7 +134,6 @@ def clock_ahead(pair: Pair, job: str) -> None:
     """Set one clock an hour ahead, and end a worker, so that the run is resumed."""
     if shutil.which("faketime") is None:
         sys.exit("clock: faketime not found; on Debian: apt-get install faketime")
-    os.environ["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
     clock = ["faketime", "-f", "+1h"]
     codes = run(pair, job, lambda: pair.set_cable("down"), clock)
     pair.set_cable("up")
