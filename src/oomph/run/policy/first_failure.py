@@ -114,11 +114,11 @@ def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], m
         return action
     if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
         return GiveUp(f"{_failed(cause)}, which another start would repeat")
-    is_asked = not isinstance(action, Restart) and cause is not None and not cause.was_asked
-    if cause is not None and (is_asked or ending.fault in CONSEQUENCES):
+    is_asked_late = not isinstance(action, Restart) and cause is not None and not cause.was_asked
+    if cause is not None and (is_asked_late or ending.fault in CONSEQUENCES):
         return Requeue(_failed(cause))
     if isinstance(action, Finish):
-        return Requeue(f"stopped by {signal.Signals(-ending.returncode).name}")
+        return Requeue(f"stopped by {ProcessEnd(ending.returncode).name}")
     return Requeue(action.reason) if isinstance(action, Restart) else action
 
 
@@ -131,7 +131,6 @@ def _is_scheduler_signal(ending: Ending) -> bool:
 def _failed(outcome: WorkerOutcome) -> str:
     if outcome.was_asked:
         return f"{outcome.who} was stopped by the scheduler"
-    how = ProcessEnd(outcome.returncode).problem
-    return f"{outcome.who} {how}" + (
-        "" if outcome.fault == ProcessEnd(outcome.returncode).name else f" ({outcome.fault})"
-    )
+    end = ProcessEnd(outcome.returncode)
+    fault = "" if outcome.fault in ("", end.name) else f" ({outcome.fault})"
+    return f"{outcome.who} {end.problem}{fault}"

@@ -62,10 +62,6 @@ class Note(NamedTuple):
     """The tokens of all workers by rank, once worker 0 has seen them."""
     addresses: tuple[str, ...] = ()
 
-    def to_bytes(self) -> bytes:
-        """Return the contents of the file."""
-        return json.dumps({"schema": SCHEMA, **self._asdict()}).encode()
-
 
 def parsed(kind: type[_Values], content: bytes) -> _Values:
     """Parse a file of the gang's folder. Raises ValueError if it is damaged."""
@@ -90,7 +86,7 @@ class Gathering:
     """
 
     def __init__(self, path: Path, mine: Allocation, say: Callable[[str], None], seconds: float | None = None) -> None:
-        self._path, self._mine, self._say = path, mine, say
+        self._path, self._mine = path, mine
         self._seconds = limit_seconds() if seconds is None else seconds
         self._token = secrets.token_hex(8)
         self._address = mine.addresses[mine.rank] if mine.addresses else _address(mine, say)
@@ -140,6 +136,7 @@ class Gathering:
         """Wait a moment. Raises OomphError once that has lasted too long, naming who is missing."""
         if time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
+            self._look_again()
             return
         seen = {note.host for rank in range(self._mine.workers) if (note := self._read(rank)) is not None}
         silent = [shown_line(host) for host in self._mine.hosts if host not in seen and host != self._mine.host]
@@ -153,16 +150,23 @@ class Gathering:
             )
         raise GatheringError(f"{head} for {names}: not started, or in a folder that is not the same on all machines")
 
+    def _look_again(self) -> None:
+        """List the folder, which makes NFS ask the server for files that it has not known so far."""
+        try:
+            os.listdir(self._path / FOLDER)
+        except OSError:
+            pass
+
     def _read(self, rank: int) -> Note | None:
         try:
-            os.listdir(self._path / FOLDER)  # makes NFS look again
             return parsed(Note, read_own(self._path, _name(rank), _MOST_BYTES))
         except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def _write(self, note: Note) -> None:
         try:
-            replace_own(self._path, _name(self._mine.rank), note.to_bytes())
+            document = {"schema": SCHEMA, **note._asdict()}
+            replace_own(self._path, _name(self._mine.rank), json.dumps(document).encode())
         except OSError as error:
             if self._mine.rank == 0:
                 raise RunDirectoryError(
