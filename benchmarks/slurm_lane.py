@@ -53,7 +53,7 @@ SwitchType=switch/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 ReturnToService=2
-KillWait=10
+KillWait=2
 MinJobAge=600
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=lane Nodes=ALL Default=YES MaxTime=INFINITE State=UP

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import GatheringError, OomphError, RunDirectoryError, UsageError
+from oomph.run.scheduled import gathering
 from oomph.run.scheduled.allocation import Allocation
 from oomph.run.scheduled.gathering import FOLDER, Gathering, Roster, port_of
 
@@ -24,8 +25,8 @@ def _place(rank: int, workers: int = 2, **more: object) -> Allocation:
 
 def _meet(path: Path, mine: Allocation, delay: float = 0.0, seconds: float = SECONDS) -> Roster:
     time.sleep(delay)
-    gathering = Gathering(path, mine, lambda text: None, seconds)
-    return gathering.call(7) if mine.rank == 0 else gathering.answer()
+    meeting = Gathering(path, mine, lambda text: None, seconds)
+    return meeting.call(7) if mine.rank == 0 else meeting.answer()
 
 
 def _all_meet(path: Path, workers: int, delays: list[float]) -> list[Roster]:
@@ -91,15 +92,15 @@ def test_different_numbers_of_workers_are_refused_by_both(tmp_path: Path, rank: 
         both[rank].result()
 
 
-def test_port_follows_from_the_job_and_is_replaced_if_it_is_taken(tmp_path: Path) -> None:
+def test_port_follows_from_the_job_unless_it_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    mine = _place(1)
-    with socket.socket() as one:
-        one.bind(("", port_of(mine.job, 1)))
-        one.listen()
-        Gathering(tmp_path, mine, said.append)
+    with socket.create_server(("", 0)) as one:
+        taken = one.getsockname()[1]
+        monkeypatch.setattr(gathering, "port_of", lambda job, rank: taken)
+        Gathering(tmp_path, _place(1), said.append)
     assert len(said) == 1
-    assert said[0].startswith(f"worker 1 on node1: port {port_of(mine.job, 1)} is taken, using ")
+    assert said[0].startswith(f"worker 1 on node1: port {taken} is taken, using ")
+    assert port_of("slurm-1", 1) == port_of("slurm-1", 0) + 1 != port_of("slurm-2", 1)
 
 
 @pytest.mark.parametrize(
