@@ -24,6 +24,12 @@ def _other(
     ("action", "ending", "others", "expected"),
     [
         (Finish(0), Ending(0, ""), [_other(0)], Finish(0)),
+        (
+            Finish(0),
+            Ending(0, ""),
+            [_other(1, "unrelated")],
+            GiveUp("worker 1 on node1 ended with exit code 1 (unrelated), which another start would repeat"),
+        ),
         (Restart("killed"), KILLED, [], Requeue("killed")),
         (Restart("killed"), KILLED, [_other(75, "worker-lost")], Requeue("killed")),
         (

@@ -104,16 +104,16 @@ def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], m
     """
     if isinstance(action, GiveUp) or ending.interrupted:
         return action
-    cause = first_cause(others)
-    if isinstance(action, Finish) and action.exit_code == 0:
+    is_done, cause = action == Finish(0), first_cause(others)
+    if isinstance(action, Finish) and not is_done and not _is_scheduler_signal(ending):
+        return action
+    if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
+        return GiveUp(f"{_failed(cause)}, which another start would repeat")
+    if is_done:
         if cause is None and not missing:
             return action
         late = f"worker {missing[0]} has not reported its end" if cause is None else _failed(cause)
         return Requeue(f"{late}, after this one had finished")
-    if isinstance(action, Finish) and not _is_scheduler_signal(ending):
-        return action
-    if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
-        return GiveUp(f"{_failed(cause)}, which another start would repeat")
     is_asked_late = not isinstance(action, Restart) and cause is not None and not cause.was_asked
     if cause is not None and (is_asked_late or ending.fault in CONSEQUENCES):
         return Requeue(_failed(cause))
