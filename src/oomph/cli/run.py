@@ -210,7 +210,7 @@ def run(args: argparse.Namespace) -> int:
             typed=tuple(_without_address(args.typed, args.notify)),
             notify=args.notify,
             workers=args.workers,
-            engine=args.engine,
+            under_scheduler=args.engine == "env",
         )
     )
     if args.profile is not None:

@@ -62,8 +62,8 @@ class Request:
     """The command or the web address that receives notifications, or None for none."""
     workers: int = 1
     """The number of processes that run the script at the same time."""
-    engine: str = "local"
-    """"env" if a scheduler starts the processes, each with its own `oomph run`; "local" if this one does."""
+    under_scheduler: bool = False
+    """True if a scheduler starts the processes, each with its own `oomph run`."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -71,7 +71,7 @@ def launch(request: Request) -> RunOutcome:
     fill_standard()
     _check_working_directory()
     command = _with_outputs(parse_command(request.words), request.out)
-    mine = _place(request, command) if request.engine == "env" else None
+    mine = _place(request, command) if request.under_scheduler else None
     if mine is not None:
         request = _of_the_job(request, mine, command)
     trouble = "" if request.workers == 1 or mine is not None else why_not_formed(command.form, os.environ)
@@ -81,7 +81,7 @@ def launch(request: Request) -> RunOutcome:
     notify = None if request.notify is None else target_of(request.notify)
     _check_directories(request)
     python = python_of(command, request.python, say)
-    if mine is None and request.workers > 1 and are_too_few(request.workers):
+    if request.workers > 1 and are_too_few(1 if mine is not None else request.workers):
         raise UsageError(f"--workers {request.workers} needs more open files at a time than ulimit -n allows: raise it")
     if are_too_few():
         _run_plainly(command, python)
@@ -280,7 +280,7 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
         run.close()
         raise RunDirectoryError(
             f"{path} is a run of {counted(run.record.workers, 'worker')}, each with its own part of the data: resume it"
-            f" with {f'--workers {run.record.workers}' if request.engine == 'local' else 'as many'}"
+            f" with {'as many' if request.under_scheduler else f'--workers {run.record.workers}'}"
         )
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:
