@@ -92,7 +92,7 @@ def test_workers_of_a_job_form_one_cluster_in_a_folder_named_after_it(work):
     assert (work.run_dir / "workers" / "2" / "journal").is_dir()
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_worker_sends_all_back_to_the_scheduler_and_the_next_start_resumes(work, rank, alive):
     script = (
         f"if attempt == 1 and rank == {rank}: os.kill(os.getpid(), signal.SIGKILL)\nif attempt == 1: time.sleep(50)"
@@ -154,6 +154,7 @@ os.write(Handover.read().beat_fd, Beat(Phase.STEP, Power.NONE, os.getpid(), 0, t
 """
 
 
+@pytest.mark.slow
 def test_hang_is_blamed_on_the_worker_for_which_the_other_waits(work):
     script = _STEPS + "if rank == 1:\n    time.sleep(50)  # here\nwait()"
     ends = _all(work, script, OOMPH_TEST_HANG_FLOOR="3")
@@ -187,6 +188,15 @@ def test_cluster_of_another_launcher_stays(work):
     nameless = _ended([_start(work, 0, 2, TF_CONFIG=configs[0])])
     assert nameless[0].code == 2
     assert "does not know the name of its job: name the run directory with --run-dir" in nameless[0].err
+
+
+def test_pods_of_an_indexed_job_form_one_cluster(work):
+    work.script(_WORKER + "print(os.environ['TF_CONFIG'])")
+    outside = {name: "" for name in _place(0, 2) if name.startswith("SLURM_")}
+    options = ("--workers=2", "--run-dir=shared")
+    ends = _ended([_start(work, rank, 2, *options, **outside, JOB_COMPLETION_INDEX=str(rank)) for rank in range(2)])
+    assert [end.code for end in ends] == [0, 0], ends
+    assert [json.loads(end.out)["task"]["index"] for end in ends] == [0, 1]
 
 
 def test_single_task_is_an_ordinary_run_that_restarts_itself(work):
