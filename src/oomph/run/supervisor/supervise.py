@@ -121,6 +121,8 @@ class Supervisor:
         except UsageError:
             self._chronicle.close_attempt(UsageError.exit_code)
             note(self._run, self._voice, status=FAILED)
+            if self._peers is not None:
+                self._peers.announce(outcome_of(self._peers.rank, self._peers.host, Ending(2, ""), Finish(2)))
             raise
         try:
             judged, worker = self._judge(gang, around, signals)
