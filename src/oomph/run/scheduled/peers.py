@@ -11,6 +11,7 @@ from oomph.files.opening import read_own, replace_own
 from oomph.run.policy.first_failure import WorkerOutcome, first_cause
 from oomph.run.scheduled.allocation import Allocation
 from oomph.run.scheduled.gathering import FOLDER, SCHEMA, Roster, parsed
+from oomph.terminal.message import shown_line
 
 _LOOK_SECONDS = 2.0
 _POLL_SECONDS = 0.2
@@ -71,8 +72,10 @@ class Peers:
     def _read(self, rank: int) -> WorkerOutcome | None:
         try:
             content = read_own(self.path, _name(rank), _MOST_BYTES)
-            is_ours = json.loads(content).get("call") == self._call
-            return parsed(WorkerOutcome, content)._replace(rank=rank) if is_ours else None
+            if json.loads(content).get("call") != self._call:
+                return None
+            found = parsed(WorkerOutcome, content)
+            return found._replace(rank=rank, host=shown_line(found.host), fault=shown_line(found.fault))
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
 
