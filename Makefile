@@ -25,7 +25,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults kernels changed mutations docs site golden transcript release install clean
+.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults slurm-lane two-hosts kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -107,6 +107,12 @@ kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moment
 
 worker-faults: $(READY) ## 50 random faults in four workers, 20 kills of their launcher (2 minutes on two cores)
 	$(BIN)/python benchmarks/worker_faults.py
+
+slurm-lane: $(READY) ## two workers through a real Slurm on this machine: killed, preempted, requeued (needs slurm-wlm and munge; 3 minutes)
+	$(BIN)/python benchmarks/slurm_lane.py
+
+two-hosts: $(READY) ## two workers in network namespaces, whose cable is pulled (needs root; 3 minutes)
+	$(BIN)/python benchmarks/two_hosts.py
 
 kernels: $(READY) ## 100 kills of a notebook's kernel in nbclient, 100 of it, its supervisor and its server (12 minutes on two cores)
 	$(BIN)/python benchmarks/notebook_kills.py

@@ -5,6 +5,7 @@ OomphError
  ├── ExamineError          the input to examine cannot be read                      exit 3
  ├── OutputError           there is nowhere to print to                            exit 2
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
+ ├── GatheringError        workers that a scheduler should have started are missing  exit 75
  ├── CheckpointError       a checkpoint cannot be written or fails verification
  ├── UnsupportedError      the installed Keras or TensorFlow lacks what the guard needs
  ├── IsolatedError         a function run in its own process did not return
@@ -46,6 +47,12 @@ class RunDirectoryError(OomphError):
     """The run directory is not writable, is in use by another oomph, or is not an oomph run."""
 
     exit_code = 2
+
+
+class GatheringError(OomphError):
+    """Workers that a scheduler should have started with this one have not appeared. Another start may help."""
+
+    exit_code = 75
 
 
 class CheckpointError(OomphError):

@@ -41,6 +41,10 @@ EXAMPLES = {
         "oomph report --format csv > run.csv",
         "oomph report --serve 8000",
     ],
+    "submit": [
+        "oomph submit --slurm --workers 4 --gpus 1 --time 8:00:00 --dry-run train.py --epochs 90",
+        "oomph submit --kubernetes --workers 4 --image IMAGE --claim SHARED train.py",
+    ],
     "completion": [
         'eval "$(oomph completion bash)"',
         'eval "$(oomph completion zsh)"',

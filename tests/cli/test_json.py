@@ -34,8 +34,8 @@ COMMAND_LINES = {
 }
 WITH_TENSORFLOW = {"rehearse": "tests/rehearse/test_judge.py", "demo": "tests/test_project.py"}
 """Verbs that train for minutes; their documents are checked in the tests of their results."""
-WITHOUT_DOCUMENT = {"completion"}
-"""Prints a shell's script."""
+WITHOUT_DOCUMENT = {"completion", "submit"}
+"""Print a script for a shell, or a file for a scheduler."""
 
 
 @pytest.fixture(scope="module")

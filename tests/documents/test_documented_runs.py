@@ -77,7 +77,7 @@ def folder(tmp_path_factory, surroundings) -> Path:
     book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (folder / "train.ipynb").write_text(json.dumps(book))
     (folder / "bin").mkdir()
-    for program in ("tell-me.sh", "bin/notify-send"):
+    for program in ("tell-me.sh", "bin/notify-send", "bin/sbatch", "bin/kubectl"):
         (folder / program).write_text("#!/bin/sh\n")
         (folder / program).chmod(0o755)
     shutil.copytree(ROOT / "examples", folder / "examples")

@@ -34,6 +34,7 @@ COMMANDS = {
         "oomph.cli.rehearse",
         "inject faults into a script on this machine, and see whether it would survive them on the cluster",
     ),
+    "submit": ("oomph.cli.submit", "start a training on several machines through Slurm or Kubernetes"),
     "completion": ("oomph.cli.completion", "print what makes bash, zsh or fish complete oomph's command line"),
     "demo": (
         "oomph.cli.demo",

@@ -31,8 +31,18 @@ _MOST_BYTES = 16 << 20
 _SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _OWN = tuple(
     f"{PREFIX}{name}"
-    for name in ("HANDOVER", "KERNEL", "OWNER", "REACH", "REHEARSAL", "SEARCH_PATH", "TEST_HANG_FLOOR", "XLA_PYTHON")
-)
+    for name in (
+        "HANDOVER",
+        "KERNEL",
+        "OWNER",
+        "REACH",
+        "REHEARSAL",
+        "SEARCH_PATH",
+        "TEST_GATHERING",
+        "TEST_HANG_FLOOR",
+        "XLA_PYTHON",
+    )
+)  # fmt: skip
 """The variables that oomph sets for its own processes, or that are no options."""
 _TYPO = 0.8
 _MOST_SHOWN = 100

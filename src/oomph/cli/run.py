@@ -64,6 +64,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="run the script N times at once, as the workers of one training on this machine, each with its share of"
         " the GPUs; if one fails, all resume",
     )
+    add(
+        "--engine",
+        choices=("local", "env"),
+        default="local",
+        help="who starts the workers: oomph, on this machine (local); or a scheduler such as Slurm or Kubernetes, which"
+        " gives each oomph run its place in the environment (env)",
+    )
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
 
 
@@ -203,6 +210,7 @@ def run(args: argparse.Namespace) -> int:
             typed=tuple(_without_address(args.typed, args.notify)),
             notify=args.notify,
             workers=args.workers,
+            under_scheduler=args.engine == "env",
         )
     )
     if args.profile is not None:

@@ -140,8 +140,8 @@ _LOCK = "monitor/sampler"
 def main(words: Sequence[str]) -> int:
     """Sample until the parent exits or SIGTERM arrives, and return the exit status."""
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # signals from the terminal are meant for the script
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)  # signals from the terminal or a scheduler are meant for the script
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     run_dir = Path(words[0])
     parent_pid, script = (int(word) for word in (*words[1:3], "0", "0")[:2])

@@ -107,7 +107,7 @@ def _watch(read_fd: int, group: int) -> None:
     """Run the watchdog. It exits with os._exit, which does not run the supervisor's exit handlers."""
     try:
         os.setsid()  # a signal to the supervisor's whole group must not end the watchdog
-        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(signum, signal.SIG_IGN)
         close_all_but(read_fd)  # pipes on which others wait for end-of-file, the run directory's lock
         if os.read(read_fd, 1) == b"":

@@ -80,6 +80,16 @@ def test_killing_only_the_watchdog_changes_nothing(begin, work, alive):
     assert process.returncode == 130
 
 
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
+def test_signal_of_a_scheduler_to_all_processes_leaves_the_watchdog(begin, wait_until, alive, signum):
+    process, watchdog, pids = begin()
+    watchdog.send_signal(signum)
+    time.sleep(0.1)
+    assert alive(watchdog.pid)
+    process.kill()
+    assert_all_end(wait_until, alive, pids)
+
+
 def test_spawned_process_is_set_to_die_with_its_parent():
     """The kernel guarantees this (prctl(2), PR_SET_PDEATHSIG) before the first line of the script runs."""
     code = "import ctypes; n = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); raise SystemExit(n.value)"

@@ -34,7 +34,7 @@ def worker(rank, phase=Phase.OWN_CODE, training=None, progress=None):
 def said(cluster, workers, seconds=60):
     """Return what is said while the workers stay as they are."""
     lines, now = [], [1000.0]
-    assembly = Assembly(cluster, lines.append, lambda: now[0])
+    assembly = Assembly(cluster, lines.append, clock=lambda: now[0])
     for _ in range(seconds):
         assembly.attend(workers)
         now[0] += 1

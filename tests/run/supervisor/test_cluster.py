@@ -13,14 +13,14 @@ from oomph.run.supervisor.cluster import Cluster, new_cluster, share_of, why_not
 
 def test_ports_differ_and_are_free() -> None:
     cluster = new_cluster(8, ())
-    assert len(set(cluster.ports)) == 8
-    for port in cluster.ports:
+    assert len(set(cluster.addresses)) == 8
+    for address in cluster.addresses:
         with socket.socket() as one:
-            one.bind(("127.0.0.1", port))
+            one.bind(("127.0.0.1", int(address.rpartition(":")[2])))
 
 
 def test_worker_learns_its_place_and_leaves_the_gpus_alone_if_there_are_none() -> None:
-    environ = Cluster((1, 2)).environ_of(1)
+    environ = Cluster(("127.0.0.1:1", "127.0.0.1:2")).environ_of(1)
     assert environ.keys() == {"TF_CONFIG"}
     assert json.loads(environ["TF_CONFIG"]) == {
         "cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
@@ -44,7 +44,7 @@ def test_listener_at_the_address_is_noticed() -> None:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         one.listen()
-        cluster = Cluster((one.getsockname()[1], other.getsockname()[1]))
+        cluster = Cluster(tuple(f"127.0.0.1:{each.getsockname()[1]}" for each in (one, other)))
         assert (cluster.is_served(0), cluster.is_served(1)) == (True, False)
 
 

@@ -73,8 +73,14 @@ def summary_of_run(run: Path, events: Sequence[Event], exit_code: int | None) ->
     if len(folders) == 1:
         return summarise(events, exit_code)
     common = [event for event in events if event.role == "supervisor"]
-    others = (sorted([*common, *read_journal(folder)], key=_moment) for folder in folders[1:])
+    others = (_with_supervisor(read_journal(folder), common) for folder in folders[1:])
     return of_workers([summarise(each, exit_code) for each in (events, *others)])
+
+
+def _with_supervisor(events: Sequence[Event], common: Sequence[Event]) -> Sequence[Event]:
+    """Return a worker's events and those of its supervisor, which may be one that all workers have in common."""
+    has_own = any(event.role == "supervisor" for event in events)
+    return events if has_own else sorted([*common, *events], key=_moment)
 
 
 def _moment(event: Event) -> tuple[int, float]:

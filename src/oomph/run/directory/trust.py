@@ -23,7 +23,7 @@ _REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OWN_NAMES = re.compile(
     r"(run|summary|micro_batch)\.json|report\.html|lock|progress|borders|witness|training|(created|appended|owner)-.*"
-    r"|journal|checkpoints|stderr|monitor|cells|kernels|profile|workers"
+    r"|journal|checkpoints|stderr|monitor|cells|kernels|profile|workers|gang"
 )
 """The names of oomph's own files and folders in a run directory."""
 _DEEPEST = 20

@@ -10,7 +10,9 @@ from pathlib import Path
 from oomph.errors import RunDirectoryError
 from oomph.files.oomph_folder import WORKERS
 from oomph.files.opening import is_own_folder, make_own_folder, open_folder
-from oomph.run.directory.run_directory import MOST_WORKERS, RunDirectory
+from oomph.process import process_identity
+from oomph.run.directory.run_directory import MOST_WORKERS, RunDirectory, lock_run, read_record, why_no_record
+from oomph.run.directory.trust import why_not_trusted
 
 _ENTROPY_DIGITS = 32
 _RANK = re.compile(r"[1-9][0-9]{0,3}")
@@ -43,6 +45,29 @@ def directory_of(run: RunDirectory, rank: int) -> RunDirectory:
     if entropy:
         entropy = hashlib.sha256(f"{entropy}-{rank}".encode()).hexdigest()[:_ENTROPY_DIGITS]
     return RunDirectory(path, run.record._replace(entropy=entropy), run.lock_fd, identity)
+
+
+def directory_beside(run_dir: Path, rank: int, attempts: int) -> RunDirectory:
+    """Return the run directory of a worker, other than the first, that has its own supervisor and its own lock.
+
+    Raises RunDirectoryError if that fails.
+
+    Args:
+        run_dir: the run directory of the first worker, which its supervisor, on another machine, has opened.
+        rank: the rank of the worker.
+        attempts: the number of attempts so far.
+    """
+    record, stranger = read_record(run_dir), why_not_trusted(run_dir)
+    if record is None or stranger is not None:
+        raise RunDirectoryError(f"{run_dir} cannot be used: {stranger or 'its run.json ' + why_no_record(run_dir)}")
+    shared = RunDirectory(run_dir, record._replace(attempts=attempts, host=process_identity.host()), lock_fd=-1)
+    own = directory_of(shared, rank)
+    try:
+        own.lock_fd = lock_run(own.path)
+        own.update()
+    except OSError as error:
+        raise RunDirectoryError(f"the run directory {own.path} cannot be written: {error.strerror}") from error
+    return own
 
 
 def folders_of(run_dir: Path) -> list[Path]:

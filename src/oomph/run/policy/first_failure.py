@@ -6,10 +6,22 @@ before the kernel reports the death. So the order in time decides only among end
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from oomph.run.policy.decide import Ending, is_crash
+from oomph.run.policy.decide import (
+    REQUEUE_EXIT_CODE,
+    Action,
+    Ending,
+    Finish,
+    GiveUp,
+    Requeue,
+    Restart,
+    is_crash,
+)
+from oomph.terminal.endings import ProcessEnd
 
 CONSEQUENCES = frozenset(("worker-lost", "nccl-failure"))
 """Faults with which a worker notices that another one has failed."""
@@ -42,3 +54,83 @@ def _distance(failure: WorkerEnding) -> int:
     if is_crash(ending.returncode) and not failure.is_frozen:
         return 1
     return 2 if failure.is_frozen else 3
+
+
+class WorkerOutcome(NamedTuple):
+    """How one worker ended in a gang that a scheduler has started."""
+
+    rank: int
+    host: str
+    exit_code: int
+    """The exit code of its `oomph run`, unless another worker's failure changes that."""
+    returncode: int
+    """The return code of its script as in `subprocess`."""
+    fault: str
+    is_consequence: bool
+    """True if it failed, or was ended, because another worker had failed."""
+    was_asked: bool
+    """True if the user or the scheduler asked it to stop."""
+
+    @property
+    def who(self) -> str:
+        """The worker and its machine, for a sentence."""
+        return f"worker {self.rank} on {self.host}"
+
+
+def outcome_of(rank: int, host: str, ending: Ending, action: Action) -> WorkerOutcome:
+    """Return how a worker ended, for the others."""
+    if isinstance(action, Restart) or _is_scheduler_signal(ending):
+        action = Requeue("")
+    code = action.exit_code
+    is_consequence = code == REQUEUE_EXIT_CODE and ending.fault in CONSEQUENCES
+    was_asked = bool(ending.stopped or ending.preempted or _is_scheduler_signal(ending))
+    return WorkerOutcome(rank, host, code, ending.returncode, ending.fault, is_consequence, was_asked)
+
+
+def first_cause(outcomes: Sequence[WorkerOutcome]) -> WorkerOutcome | None:
+    """Return the failure that decides what becomes of the gang, or None if no worker has failed by itself."""
+    causes = [each for each in outcomes if each.exit_code != 0 and not each.is_consequence]
+    return min(causes, key=lambda each: (each.exit_code == REQUEUE_EXIT_CODE, each.rank), default=None)
+
+
+def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], missing: Sequence[int]) -> Action:
+    """Return what a worker does that cannot start again alone, since the scheduler starts all of them or none.
+
+    Args:
+        action: what a process that is alone would do.
+        ending: how this worker ended.
+        others: how the other workers ended, as far as that is known.
+        missing: the ranks of those of which nothing is known, although this one has waited for them.
+    """
+    if isinstance(action, GiveUp) or ending.interrupted:
+        return action
+    is_done, cause = action == Finish(0), first_cause(others)
+    if isinstance(action, Finish) and not is_done and not _is_scheduler_signal(ending):
+        return action
+    if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
+        return GiveUp(f"{_failed(cause)}, which another start would repeat")
+    if is_done:
+        if cause is None and not missing:
+            return action
+        late = f"worker {missing[0]} has not reported its end" if cause is None else _failed(cause)
+        return Requeue(f"{late}, after this one had finished")
+    is_asked_late = not isinstance(action, Restart) and cause is not None and not cause.was_asked
+    if cause is not None and (is_asked_late or ending.fault in CONSEQUENCES):
+        return Requeue(_failed(cause))
+    if isinstance(action, Finish):
+        return Requeue(f"stopped by {ProcessEnd(ending.returncode).name}")
+    return Requeue(action.reason) if isinstance(action, Restart) else action
+
+
+def _is_scheduler_signal(ending: Ending) -> bool:
+    """True if a signal of the scheduler ended the script, which did not save in time."""
+    was_asked = ending.returncode == -signal.SIGUSR1 or (ending.stopped and ending.returncode < 0)
+    return was_asked and not ending.interrupted
+
+
+def _failed(outcome: WorkerOutcome) -> str:
+    if outcome.was_asked:
+        return f"{outcome.who} was stopped by the scheduler"
+    end = ProcessEnd(outcome.returncode)
+    fault = "" if outcome.fault in ("", end.name) else f" ({outcome.fault})"
+    return f"{outcome.who} {end.problem}{fault}"

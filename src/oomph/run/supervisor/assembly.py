@@ -39,12 +39,17 @@ class Assembly:
 
     Args:
         say: prints a line. Each is printed once.
+        first_rank: the rank of the first of these workers among all: a scheduler starts one here, and others elsewhere.
     """
 
     def __init__(
-        self, cluster: Cluster, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self,
+        cluster: Cluster,
+        say: Callable[[str], None],
+        first_rank: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._cluster, self._say, self._clock = cluster, say, clock
+        self._cluster, self._say, self._first_rank, self._clock = cluster, say, first_rank, clock
         self._looked_at, self._waited_since = 0.0, 0.0
         self._present: set[int] = set()
         """The ranks of the workers that listen at their addresses."""
@@ -71,15 +76,16 @@ class Assembly:
         if not training:
             return
         self._is_complete = True
-        if not self._cluster.is_served(training[0].rank):
+        rank = self._first_rank + training[0].rank
+        if not self._cluster.is_served(rank):
             self._has_compared = True
             self._say(
-                f"worker {training[0].rank} trains without a strategy for several workers, such as"
+                f"worker {rank} trains without a strategy for several workers, such as"
                 " tf.distribute.MultiWorkerMirroredStrategy: each worker trains by itself"
             )
 
     def _look_for_the_slow(self, workers: Sequence[Worker], now: float) -> None:
-        unseen = [worker.rank for worker in workers if worker.rank not in self._present]
+        unseen = [rank for worker in workers if (rank := self._first_rank + worker.rank) not in self._present]
         self._present.update(filter(self._cluster.is_served, unseen))
         absent = [rank for rank in unseen if rank not in self._present]
         if not absent or not self._present:

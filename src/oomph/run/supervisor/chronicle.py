@@ -125,12 +125,18 @@ class Chronicle:
             )
         )
 
-    def write_end(self, judged: Judged, peak_rss_bytes: int, allowed: frozenset[str], ledger: Ledger) -> None:
-        """Record how the attempt ended, its diagnosis, and the decision."""
+    def write_end(
+        self, judged: Judged, peak_rss_bytes: int, allowed: frozenset[str], ledger: Ledger, action: Action
+    ) -> None:
+        """Record how the attempt ended, its diagnosis, and the decision.
+
+        The action differs from the decision if a scheduler carries out the restart: the next start then finds in the
+        journal what was decided.
+        """
         self.write_ending(judged, peak_rss_bytes)
         taken_upon = decisions.facts(judged.ending, judged.conditions, allowed)
         self.write(Decided(**decisions.in_words(judged.action), ledger=ledger.as_data(), **taken_upon))
-        self.close_attempt(None if isinstance(judged.action, Restart) else judged.action.exit_code)
+        self.close_attempt(None if isinstance(action, Restart) else action.exit_code)
 
     def write_ending(self, judged: Judged, peak_rss_bytes: int) -> None:
         """Record how the attempt ended, and its diagnosis."""

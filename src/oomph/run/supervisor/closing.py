@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.checkpoint.store import Record, unused
+from oomph.files.oomph_folder import WORKERS
 from oomph.files.opening import is_own_folder, replace_own
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, Decided
 from oomph.journal.journal import Event, last
@@ -141,6 +142,8 @@ class Closing:
         decided = last(events, Decided)
         asked = decided is not None and (decided.ending or {}).get("stopped")
         if self.run is None or action.exit_code == 0 or not (asked or action.exit_code in STOPPED):
+            return ""
+        if self.run.path.parent.name == WORKERS:  # the first worker's command resumes all
             return ""
         read = variables_read(events, os.environ)
         return command_to_go_on(self.settings.typed, self.command.words, str(shown(self.run)), read.shown)

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from oomph.errors import UsageError
+from oomph.run.scheduled.allocation import TF_CONFIG
 from oomph.terminal.amounts import counted
 
-VARIABLE = "TF_CONFIG"
 _HOST = "127.0.0.1"
 _CONNECT_SECONDS = 0.2
 
@@ -19,30 +19,30 @@ _CONNECT_SECONDS = 0.2
 class Cluster(NamedTuple):
     """The workers of one attempt."""
 
-    ports: tuple[int, ...]
-    """The port of each worker, by rank."""
+    addresses: tuple[str, ...]
+    """The host and port of each worker, by rank."""
     gpus: tuple[str, ...] = ()
     """The UUIDs of the GPUs that the workers share out, or () to leave them what they see."""
 
     @property
     def workers(self) -> int:
         """The number of workers."""
-        return len(self.ports)
+        return len(self.addresses)
 
     def environ_of(self, rank: int) -> dict[str, str]:
         """Return the variables that one worker gets."""
-        workers = [f"{_HOST}:{port}" for port in self.ports]
-        config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+        config = {"cluster": {"worker": self.addresses}, "task": {"type": "worker", "index": rank}}
         mine = share_of(self.gpus, rank, self.workers)
-        return {VARIABLE: json.dumps(config)} | ({"CUDA_VISIBLE_DEVICES": ",".join(mine)} if mine else {})
+        return {TF_CONFIG: json.dumps(config)} | ({"CUDA_VISIBLE_DEVICES": ",".join(mine)} if mine else {})
 
     def is_served(self, rank: int) -> bool:
         """True if somebody listens at a worker's address, as every strategy for several workers does."""
         try:
-            socket.create_connection((_HOST, self.ports[rank]), _CONNECT_SECONDS).close()
+            host, _, port = self.addresses[rank].rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
         except ConnectionRefusedError:
             return False
-        except OSError:
+        except (OSError, ValueError):
             pass  # unknown
         return True
 
@@ -54,7 +54,7 @@ def new_cluster(workers: int, gpus: Sequence[str]) -> Cluster:
             f"--workers {workers} needs {counted(workers, 'GPU')}, one for each worker, but the script sees"
             f' {len(gpus)}: start fewer workers, or hide the GPUs with CUDA_VISIBLE_DEVICES=""'
         )
-    return Cluster(_free_ports(workers), tuple(gpus))
+    return Cluster(tuple(f"{_HOST}:{port}" for port in _free_ports(workers)), tuple(gpus))
 
 
 def share_of(gpus: Sequence[str], rank: int, workers: int) -> tuple[str, ...]:
@@ -67,8 +67,10 @@ def why_not_formed(form: str, environ: Mapping[str, str]) -> str:
     """Explain why no workers can be started for a command of this form, or return an empty string if they can."""
     if form == "notebook":
         return "--workers starts a script several times, and a notebook cannot be saved by several: leave it out"
-    if environ.get(VARIABLE):
-        return f"{VARIABLE} is set, so this process is already one of several workers: leave out --workers, or unset it"
+    if environ.get(TF_CONFIG):
+        return (
+            f"{TF_CONFIG} is set, so this process is already one of several workers: leave out --workers, or unset it"
+        )
     return ""
 
 

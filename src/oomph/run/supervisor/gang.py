@@ -55,6 +55,8 @@ class Gang:
 
     def __init__(self, signals: Signals, stop_seconds: float, on_hang: Callable[[int, Hang], None]) -> None:
         self.workers: list[Worker] = []
+        self.is_called_off = False
+        """True if the workers were ended because one on another machine had failed."""
         self._signals, self._stop_seconds, self._on_hang = signals, stop_seconds, on_hang
         self._over: list[Fallen] = []
         """The workers that have ended, in the order in which they did."""
@@ -90,6 +92,12 @@ class Gang:
         self._hanging = self.workers[cause.rank], cause.hang
         self._on_hang(cause.rank, cause.hang)
         self._failed_at = time.monotonic() - _GRACE_SECONDS
+
+    def call_off(self) -> None:
+        """End all workers, since a worker of the same gang on another machine has failed."""
+        if not self.is_called_off:
+            self.is_called_off = True
+            self._end(self._running())
 
     @property
     def pids(self) -> set[int]:
@@ -139,15 +147,16 @@ class Gang:
         return ended.returncode != -signal.SIGKILL or now >= self._ended_at + _TERMINATE_SECONDS
 
     def _end_the_rest(self, running: Sequence[Worker]) -> None:
-        """End the workers that are left after the first failure, since none can go on without the others.
-
-        A stopped one is killed at once: SIGTERM would first have to wake it, and training would go on for a moment.
-        """
+        """End the workers that are left after the first failure, since none can go on without the others."""
         now = time.monotonic()
         alone, is_due = len(self.workers) == 1, self._failed_at is not None and now >= self._failed_at + _GRACE_SECONDS
         if alone or not is_due or self._ended_at is not None:
             return
         self._ended_at = now
+        self._end(running)
+
+    def _end(self, running: Sequence[Worker]) -> None:
+        """End workers. A stopped one is killed at once: SIGTERM would first wake it, and it would train on."""
         self._frozen = frozenset(worker.rank for worker in running if is_stopped(worker.attempt.pid))
         for worker in running:
             if worker.rank in self._frozen:

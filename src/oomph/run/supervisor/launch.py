@@ -13,6 +13,7 @@ from typing import NoReturn
 from oomph.checkpoint.store import foreign_format as foreign_checkpoints
 from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.notebook_document import SUFFIX
+from oomph.files.oomph_folder import OOMPH, RUNS
 from oomph.journal.journal import foreign_format as foreign_journal
 from oomph.process import process_identity
 from oomph.process.command import Command, parse_command, what_runs
@@ -20,9 +21,13 @@ from oomph.process.descriptors import LEAST, are_too_few, fill_standard
 from oomph.protocol.entropy import fresh
 from oomph.protocol.handover import Guarding, Injection
 from oomph.redaction.redaction import digest_of_words, know_secrets, redacted_words
-from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, read_record
+from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, file_name, read_record
 from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, unfinished_runs
+from oomph.run.directory.workers import directory_beside
 from oomph.run.report.next_command import command_to_go_on
+from oomph.run.scheduled.allocation import Allocation, allocation_of
+from oomph.run.scheduled.gathering import Gathering, reachable_name
+from oomph.run.scheduled.peers import Peers
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.cluster import why_not_formed
 from oomph.run.supervisor.interpreter import python_of
@@ -57,6 +62,8 @@ class Request:
     """The command or the web address that receives notifications, or None for none."""
     workers: int = 1
     """The number of processes that run the script at the same time."""
+    under_scheduler: bool = False
+    """True if a scheduler starts the processes, each with its own `oomph run`."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -64,31 +71,72 @@ def launch(request: Request) -> RunOutcome:
     fill_standard()
     _check_working_directory()
     command = _with_outputs(parse_command(request.words), request.out)
-    trouble = "" if request.workers == 1 else why_not_formed(command.form, os.environ)
+    mine = _place(request, command) if request.under_scheduler else None
+    if mine is not None:
+        request = _of_the_job(request, mine, command)
+    trouble = "" if request.workers == 1 or mine is not None else why_not_formed(command.form, os.environ)
     if trouble:
         raise UsageError(trouble)
     know_secrets(command.words, os.environ)
     notify = None if request.notify is None else target_of(request.notify)
     _check_directories(request)
     python = python_of(command, request.python, say)
-    if request.workers > 1 and are_too_few(request.workers):
+    if request.workers > 1 and are_too_few(1 if mine is not None else request.workers):
         raise UsageError(f"--workers {request.workers} needs more open files at a time than ulimit -n allows: raise it")
     if are_too_few():
         _run_plainly(command, python)
-    run = _open(request, command, python)
+    if mine is None or mine.workers == 1:
+        run, peers = _open(request, command, python), None
+    else:
+        run, peers = _gathered(request, command, python, mine)
     settings = Settings(
         guarding=request.guarding,
         machine_at_start=look(command, python),
         allowed=request.allowed,
         typed=request.typed,
-        workers=request.workers,
+        workers=1 if peers is not None else request.workers,
         notify=notify,
     )
     try:
-        return Supervisor(command, python, run, settings).supervise()
+        return Supervisor(command, python, run, settings, peers).supervise()
     finally:
         if run is not None:
             run.close()
+
+
+def _place(request: Request, command: Command) -> Allocation:
+    """Return this process's place in the gang that a scheduler has started. Raises UsageError if there is none."""
+    if command.form == "notebook":
+        raise UsageError("--engine env runs a script in several processes, and a notebook cannot be saved by several")
+    stated = None if request.workers == 1 else request.workers
+    mine = allocation_of(os.environ, stated, process_identity.host())
+    return mine if mine.host else mine._replace(host=reachable_name())
+
+
+def _of_the_job(request: Request, mine: Allocation, command: Command) -> Request:
+    """Return the request with the run directory that all processes of the job share, unless the user has named it."""
+    named = request.run_dir or request.resume
+    if not named and not mine.job:
+        raise UsageError(f"{mine.who} does not know the name of its job: name the run directory with --run-dir")
+    name = f"{mine.job}-{file_name(command.name)}"
+    shared = named or str((request.runs_dir or Path()) / OOMPH / RUNS / name)
+    return replace(request, run_dir=shared, workers=mine.workers)
+
+
+def _gathered(request: Request, command: Command, python: str, mine: Allocation) -> tuple[RunDirectory, Peers]:
+    """Meet the other workers, and return this one's run directory. Raises OomphError if that fails."""
+    shared = Path(str(request.run_dir)).absolute()
+    if mine.rank == 0:
+        run = _open(request, command, python)
+        if run is None:
+            raise RunDirectoryError(f"the run directory {shared} cannot be written")
+        try:
+            return run, Peers(run.path, mine, Gathering(run.path, mine, say).call(run.record.attempts))
+        except BaseException:
+            run.close()
+            raise
+    roster = Gathering(shared, mine, say).answer()
+    return directory_beside(shared, mine.rank, roster.attempts), Peers(shared, mine, roster)
 
 
 def _with_outputs(command: Command, out: str | None) -> Command:
@@ -232,7 +280,7 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
         run.close()
         raise RunDirectoryError(
             f"{path} is a run of {counted(run.record.workers, 'worker')}, each with its own part of the data: resume it"
-            f" with --workers {run.record.workers}"
+            f" with {'as many' if request.under_scheduler else f'--workers {run.record.workers}'}"
         )
     trouble = foreign_journal(path) or foreign_checkpoints(path / "checkpoints")
     if trouble is not None:

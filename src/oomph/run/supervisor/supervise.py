@@ -7,39 +7,42 @@ import signal
 import time
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from oomph.errors import UsageError
 from oomph.files.opening import OwnFile
 from oomph.gpu.memory_in_use import visible
-from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
+from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable, WorkerFailed
 from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.process.command import Command
 from oomph.process.process_group import Terminal
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
 from oomph.run.directory.workers import directory_of, folder_of, log_of
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
-from oomph.run.hang.watch import Watch
+from oomph.run.hang.watch import Watch, waits_in_tensorflow
 from oomph.run.policy.decide import (
     Action,
     Ending,
     Finish,
+    GiveUp,
     Ledger,
+    Requeue,
     Restart,
     decide,
     hindered,
     record,
     without_unasked,
 )
+from oomph.run.policy.first_failure import OF_THE_GANG, concluded, first_cause, outcome_of
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
 from oomph.run.report.notification import Notification
+from oomph.run.scheduled.peers import Peers
 from oomph.run.supervisor.assembly import Assembly
 from oomph.run.supervisor.attempt import Attempt
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
-from oomph.run.supervisor.cluster import new_cluster
+from oomph.run.supervisor.cluster import Cluster, new_cluster
 from oomph.run.supervisor.common_checkpoint import ahead, saved_in
 from oomph.run.supervisor.effects import environ_after, handover, set_aside, surrounding
 from oomph.run.supervisor.examining import ExaminedWorker, Examining
@@ -60,8 +63,13 @@ _SILENT_WAIT_SECONDS = 2.0
 class Supervisor:
     """Supervises one `oomph run`, and owns the signal handlers and the terminal while the script is alive."""
 
-    def __init__(self, command: Command, python: str, run: RunDirectory | None, settings: Settings) -> None:
+    def __init__(
+        self, command: Command, python: str, run: RunDirectory | None, settings: Settings, peers: Peers | None = None
+    ) -> None:
         self._command, self._python, self._run, self._settings = command, python, run, settings
+        self._peers = peers
+        """The gang of which the scheduler has started this worker, or None if it has none."""
+        self._first_rank = 0 if peers is None else peers.rank
         self._run_dir = None if run is None else run.path
         self._runs = [None if run is None else directory_of(run, rank) for rank in range(settings.workers)]
         self._chronicle = Chronicle(self._run_dir, 0 if run is None else run.record.attempts)
@@ -113,20 +121,24 @@ class Supervisor:
         except UsageError:
             self._chronicle.close_attempt(UsageError.exit_code)
             note(self._run, self._voice, status=FAILED)
+            if self._peers is not None:
+                self._peers.announce(outcome_of(self._peers.rank, self._peers.host, Ending(2, ""), Finish(2)))
             raise
         try:
             judged, worker = self._judge(gang, around, signals)
         finally:
             peak_rss_bytes = gang.close()
             monitoring.close()
-        self._chronicle.write_end(judged, peak_rss_bytes, self._settings.allowed, self._ledger)
+        action = judged.action if self._peers is None else self._concluded(judged, self._peers)
+        self._chronicle.write_end(judged, peak_rss_bytes, self._settings.allowed, self._ledger, action)
         self._ledger = record(judged.ending, judged.action, self._ledger)
         if isinstance(judged.action, Restart):
             self._prepare(judged.action, worker.rank)
+        if isinstance(action, Restart):
             progress, following = worker.record.progress(), self._chronicle.attempt + 1
-            self._voice.say(restart_line(judged.ending, progress, following, judged.action.change))
+            self._voice.say(restart_line(judged.ending, progress, following, action.change))
             self._agree()
-        return judged.action
+        return action
 
     def _judge(self, gang: Gang, around: KernelWatch, signals: Signals) -> tuple[Judged, Worker]:
         """Wait until the attempt ends, diagnose it, decide what to do, and clean up before a restart.
@@ -137,13 +149,17 @@ class Supervisor:
         around.look_back(gang.pids)
         cause = self._examining.cause_of(fallen, around)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
+        if self._peers is not None:
+            ending = _among_others(ending, self._peers.rank, gang.is_called_off, ended.hang)
         there = self._conditions(cause, around)
         action = decide(ending, self._ledger, there, self._settings.allowed)
+        if self._peers is not None:
+            self._peers.announce(outcome_of(self._peers.rank, self._peers.host, ending, action))
         held = self._clear_away(gang, ending, action)
         if held:
             self._chronicle.write(Unkillable(reason=held))
             self._voice.say(f"the script does not exit: {held}")
-        elif isinstance(action, Restart):
+        elif isinstance(action, Restart) and self._peers is None:
             self._wait_for_memory(signals)
             ending = replace(ending, called_off=_called_off_by(signals))
         ending = replace(ending, unkillable=held)
@@ -151,13 +167,31 @@ class Supervisor:
         judged = Judged(ended, cause.names, ending, there, action, around.oom_kills, around.kernel_lines)
         return judged, cause.fallen.worker
 
+    def _concluded(self, judged: Judged, peers: Peers) -> Action:
+        """Return what becomes of this worker, given how the others have ended. It never starts again alone."""
+        own = outcome_of(peers.rank, peers.host, judged.ending, judged.action)
+        others = peers.wait(own)
+        cause = first_cause([own, *others])
+        for each in sorted([own, *others]):
+            if each.exit_code != 0:
+                worker, code, fault = each.rank, each.returncode, each.fault
+                self._chronicle.write(WorkerFailed(worker=worker, returncode=code, fault=fault, cause=each == cause))
+        missing = set(range(peers.workers)) - {each.rank for each in (own, *others)}
+        action = concluded(judged.action, judged.ending, others, sorted(missing))
+        if isinstance(action, Requeue | GiveUp):
+            again = "all workers have to start again" if isinstance(action, Requeue) else "no worker should start again"
+            self._voice.say(f"{action.reason}: {again} (exit code {action.exit_code})")
+        return action
+
     def _start(self, signals: Signals, terminal: Terminal, monitoring: Monitoring) -> Gang:
         """Start the script, once for each worker. Raises UsageError if that is impossible."""
         changes, number, workers = self._ledger.changes, self._chronicle.attempt, self._settings.workers
         all_gpus = self._machine.all_gpus if changes or workers > 1 else ()
         seen = visible(all_gpus, environ_after(changes, os.environ, all_gpus)) if workers > 1 else ()
         cluster = new_cluster(workers, [gpu.uuid for gpu in seen]) if workers > 1 else None
-        assembly = None if cluster is None else Assembly(cluster, self._say_once)
+        if self._peers is not None and self._peers.addresses:
+            cluster = Cluster(self._peers.addresses)
+        assembly = None if cluster is None else Assembly(cluster, self._say_once, self._first_rank)
         gang = Gang(signals, self._settings.patience.terminate_seconds, self._tell_hang)
 
         def meanwhile(_: int) -> None:
@@ -168,8 +202,9 @@ class Supervisor:
                 record = self._chronicle.script if rank == 0 else self._record_of(run, number)
                 watch = Watch(self._timings, self._floor, record.loops)
                 environ = surrounding(self._settings, changes, all_gpus, "" if run is None else run.record.entropy)
-                environ |= {} if cluster is None else cluster.environ_of(rank)
-                handover(self._settings.guarding, changes, run, number, watch, rank, workers).write(environ)
+                of_all = self._first_rank + rank
+                environ |= {} if cluster is None else cluster.environ_of(of_all)
+                handover(self._settings.guarding, changes, run, number, watch, of_all, workers).write(environ)
                 attempt = Attempt(
                     self._command.argv(self._python),
                     environ,
@@ -204,6 +239,9 @@ class Supervisor:
         self._machine.listen()
         monitoring.attend(gang.workers[0].attempt.pid)
         self._notifier.attend()
+        if self._peers is not None and (failed := self._peers.failure()) is not None and not gang.is_called_off:
+            self._voice.say(f"{failed.who} has failed: ending this worker")
+            gang.call_off()
         if assembly is not None:
             assembly.attend(gang.workers)
 
@@ -244,15 +282,17 @@ class Supervisor:
 
     def _agree(self) -> None:
         """Set aside the checkpoints that not all workers have, so that all resume from the same step."""
-        if self._run_dir is None or self._settings.workers == 1:
+        first = self._first_rank
+        root, workers = (
+            (self._run_dir, self._settings.workers) if self._peers is None else (self._peers.path, self._peers.workers)
+        )
+        if root is None or workers == 1:
             return
-        for rank, names in enumerate(ahead([saved_in(folder) for folder in self._folders()])):
+        saved = [saved_in(folder_of(root, rank) / "checkpoints") for rank in range(workers)]
+        for rank, names in list(enumerate(ahead(saved)))[first : first + len(self._runs)]:
             for name in names:
-                set_aside(folder_of(self._run_dir, rank) / "checkpoints", name)
+                set_aside(folder_of(root, rank) / "checkpoints", name)
                 self._voice.say(f"worker {rank} does not use its checkpoint {name}, which not all workers have")
-
-    def _folders(self) -> list[Path]:
-        return [run.path / "checkpoints" for run in self._runs if run is not None]
 
     def _findings_of_script(self) -> ScriptFindings | None:
         if self._settings.notify is None or self._run_dir is None:
@@ -299,7 +339,7 @@ class Supervisor:
 
     def _prepare(self, action: Restart, rank: int) -> None:
         """Prepare a restart: make the changes that do not concern the script's environment."""
-        lost = self._stdin.rewind()
+        lost = self._stdin.rewind() if self._peers is None else ""
         if lost:
             self._voice.say(lost)
         if action.change is None:
@@ -314,11 +354,25 @@ class Supervisor:
         where = "" if self._run_dir is None else f", run directory {shown(self._run)}"
         again = f", attempt {attempts + 1}" if attempts else ""
         several = f" as {self._settings.workers} workers" if self._settings.workers > 1 else ""
+        if self._peers is not None:
+            several = f" as worker {self._peers.rank} of {self._peers.workers}"
         self._voice.say(f"running {self._command.shown}{several}{python}{where}{again}")
         machine = self._settings.machine_at_start
         moved = other_gpus(self._chronicle.machine_before(), machine.snapshot)
         for remark in (*([moved] if moved else ()), *machine.remarks):
             self._voice.say(remark)
+
+
+def _among_others(ending: Ending, rank: int, is_called_off: bool, hang: Hang | None) -> Ending:
+    """Return the ending of a worker whose peers have their own supervisors.
+
+    One that was ended because of another, or hangs in TensorFlow, only waited for another.
+    """
+    waited = (is_called_off and not ending.hung) or (hang is not None and waits_in_tensorflow(hang))
+    if waited and ending.returncode != 0 and not ending.stopped and not ending.preempted:
+        ending = replace(ending, fault="worker-lost")
+    is_between = ending.fault in OF_THE_GANG and ending.returncode != 0
+    return replace(ending, worker=rank, between_workers=is_between)
 
 
 def _interrupted(signals: Signals) -> bool:

@@ -1,0 +1,222 @@
+"""Lets the workers of a gang meet in the run directory, so that none starts before the others are there.
+
+Each process writes one file, `gang/<rank>.json`, and reads those of the others: worker 0 calls, the others answer this
+call, and worker 0 confirms the answers. A file that an earlier start left behind answers another call, or confirms
+other answers. So no clock is compared, and none of the machines has to listen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+from oomph.errors import GatheringError, RunDirectoryError, UsageError
+from oomph.files.conforming import conforms
+from oomph.files.opening import read_own, replace_own
+from oomph.run.scheduled.allocation import Allocation
+from oomph.terminal.amounts import listed
+from oomph.terminal.message import shown_line
+
+_Values = TypeVar("_Values", bound=tuple[Any, ...])
+FOLDER = "gang"
+SCHEMA = 1
+LIMIT_SECONDS = 600.0
+LIMIT_VARIABLE = "OOMPH_TEST_GATHERING"
+"""The environment variable that sets a shorter limit in seconds. For tests only."""
+_POLL_SECONDS = 0.2
+_MOST_BYTES = 1 << 20
+_FIRST_PORT, _PORTS = 12000, 19000
+"""The range of ports, below those that the kernel gives to outgoing connections."""
+
+
+class Roster(NamedTuple):
+    """What all workers of a start know of one another."""
+
+    call: str
+    """Identifies the start."""
+    addresses: tuple[str, ...]
+    """The address of each worker by rank."""
+    attempts: int
+    """The number of attempts before this one, according to worker 0."""
+
+
+class Note(NamedTuple):
+    """The file of one worker."""
+
+    call: str
+    """The call that it answers; that of worker 0 is the call itself."""
+    token: str
+    """Identifies this start of this worker."""
+    workers: int
+    host: str
+    address: str
+    attempts: int = 0
+    tokens: tuple[str, ...] = ()
+    """The tokens of all workers by rank, once worker 0 has seen them."""
+    addresses: tuple[str, ...] = ()
+
+
+def parsed(kind: type[_Values], content: bytes) -> _Values:
+    """Parse a file of the gang's folder. Raises ValueError if it is damaged."""
+    document: Any = json.loads(content)
+    hints = get_type_hints(kind)
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ValueError("not a file of a gang")
+    if not all(conforms(document.get(name), hint) for name, hint in hints.items()):
+        raise ValueError("a value is not what its reader expects")
+    values = [document[name] for name in hints]
+    return kind(*(tuple(value) if isinstance(value, list) else value for value in values))
+
+
+class Gathering:
+    """One worker's meeting with the others.
+
+    Args:
+        path: the run directory. Worker 0 has created it; the others wait for it.
+        mine: the place of this worker.
+        say: prints a line.
+        seconds: how long to wait for the others.
+    """
+
+    def __init__(self, path: Path, mine: Allocation, say: Callable[[str], None], seconds: float | None = None) -> None:
+        self._path, self._mine = path, mine
+        self._seconds = limit_seconds() if seconds is None else seconds
+        self._token = secrets.token_hex(8)
+        self._address = mine.addresses[mine.rank] if mine.addresses else _address(mine, say)
+
+    def call(self, attempts: int) -> Roster:
+        """Wait for the others, as worker 0. Raises OomphError if they do not come, or are not as many."""
+        mine = Note(self._token, self._token, self._mine.workers, self._mine.host, self._address, attempts)
+        self._write(mine)
+        notes = {0: mine}
+        until = time.monotonic() + self._seconds
+        while len(notes) < mine.workers:
+            for rank in range(1, mine.workers):
+                note = self._read(rank)
+                if rank not in notes and note is not None and note.call == mine.call:
+                    self._check(rank, note)
+                    notes[rank] = note
+            if len(notes) < mine.workers:
+                self._wait(until, [rank for rank in range(mine.workers) if rank not in notes])
+        ordered = [notes[rank] for rank in range(mine.workers)]
+        addresses = tuple(note.address for note in ordered)
+        self._write(mine._replace(tokens=tuple(note.token for note in ordered), addresses=addresses))
+        return Roster(mine.call, addresses, attempts)
+
+    def answer(self) -> Roster:
+        """Answer worker 0 until it confirms, as another worker. Raises OomphError if it does not, or expects others."""
+        mine, until = self._mine, time.monotonic() + self._seconds
+        answered = ""
+        while True:
+            called = self._read(0)
+            if called is not None:
+                if len(called.tokens) == mine.workers and called.tokens[mine.rank] == self._token:
+                    return Roster(called.call, called.addresses, called.attempts)
+                if called.call != answered:
+                    self._write(Note(called.call, self._token, mine.workers, mine.host, self._address))
+                    answered = called.call
+                    self._check(0, called)
+            self._wait(until, [0])
+
+    def _check(self, rank: int, note: Note) -> None:
+        if note.workers != self._mine.workers:
+            raise UsageError(
+                f"{self._mine.who} is one of {self._mine.workers}, but worker {rank} on {shown_line(note.host)} is one"
+                f" of {note.workers}: start all with the same number of workers"
+            )
+
+    def _wait(self, until: float, missing: list[int]) -> None:
+        """Wait a moment. Raises OomphError once that has lasted too long, naming who is missing."""
+        if time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+            self._look_again()
+            return
+        seen = {note.host for rank in range(self._mine.workers) if (note := self._read(rank)) is not None}
+        silent = [shown_line(host) for host in self._mine.hosts if host not in seen and host != self._mine.host]
+        names = listed([f"worker {rank}" for rank in missing]) + (f" ({listed(silent)})" if silent else "")
+        never = [rank for rank in missing if self._read(rank) is None]
+        head = f"{self._mine.who} has waited {self._seconds:.0f} s in {self._path}"
+        if never and self._mine.starts_together:
+            raise RunDirectoryError(
+                f"{head} and sees no file of {names}: the folder is not the same on all machines; choose one on a"
+                " shared file system with --run-dir"
+            )
+        raise GatheringError(f"{head} for {names}: not started, or in a folder that is not the same on all machines")
+
+    def _look_again(self) -> None:
+        """List the folder, which makes NFS ask the server for files that it has not known so far."""
+        try:
+            os.listdir(self._path / FOLDER)
+        except OSError:
+            pass
+
+    def _read(self, rank: int) -> Note | None:
+        try:
+            return parsed(Note, read_own(self._path, _name(rank), _MOST_BYTES))
+        except (OSError, ValueError, TypeError, RecursionError):
+            return None
+
+    def _write(self, note: Note) -> None:
+        try:
+            document = {"schema": SCHEMA, **note._asdict()}
+            replace_own(self._path, _name(self._mine.rank), json.dumps(document).encode())
+        except OSError as error:
+            if self._mine.rank == 0:
+                raise RunDirectoryError(
+                    f"the run directory {self._path} cannot be written: {error.strerror}"
+                ) from error
+            # worker 0 may just have renamed a finished run: it calls again
+
+
+def limit_seconds() -> float:
+    """Return how long the workers wait for one another, in seconds."""
+    try:
+        return float(os.environ.get(LIMIT_VARIABLE, LIMIT_SECONDS))
+    except ValueError:
+        return LIMIT_SECONDS
+
+
+def reachable_name() -> str:
+    """Return the name of this machine in the network, or its address if the network knows no full name.
+
+    A pod with a headless service has a full name; others reach the pod by it once the service is known.
+    """
+    name = socket.gethostname()
+    full = socket.getfqdn(name)
+    if "." in full and not full.startswith("localhost"):
+        return full
+    try:
+        return socket.gethostbyname(name)
+    except OSError:
+        return name
+
+
+def _name(rank: int) -> str:
+    return f"{FOLDER}/{rank}.json"
+
+
+def _address(mine: Allocation, say: Callable[[str], None]) -> str:
+    """Return the address at which the script will listen: the port follows from the job, unless it is taken."""
+    port = wanted = port_of(mine.job, mine.rank)
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            held.bind(("", wanted))
+        except OSError:
+            held.bind(("", 0))
+            port = held.getsockname()[1]
+            say(f"{mine.who}: port {wanted} is taken, using {port}")
+    host = f"[{mine.host}]" if ":" in mine.host else mine.host
+    return f"{host}:{port}"
+
+
+def port_of(job: str, rank: int) -> int:
+    """Return the port of a worker, the same at each start of a job."""
+    return _FIRST_PORT + zlib.crc32(job.encode()) % _PORTS + rank
