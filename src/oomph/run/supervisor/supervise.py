@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from oomph.errors import UsageError
+from oomph.files.oomph_folder import folder_of
 from oomph.files.opening import OwnFile
 from oomph.gpu.memory_in_use import visible
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
@@ -18,7 +19,7 @@ from oomph.process.command import Command
 from oomph.process.process_group import Terminal
 from oomph.protocol.progress import Phase
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
-from oomph.run.directory.workers import directory_of, folder_of, log_of
+from oomph.run.directory.workers import directory_of, log_of
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch
 from oomph.run.policy.decide import (
