@@ -75,7 +75,8 @@ def test_damage_raises_nothing_and_leaves_readings_in_order(tmp_path, seed):
     file.write_bytes(raw)
     pace = read_pace(tmp_path, 0)
     for each in () if pace is None else pace.readings:
-        assert each.time == each.time and each.steps >= 0
+        assert each.time == each.time
+        assert each.steps >= 0
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])

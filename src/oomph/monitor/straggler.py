@@ -92,7 +92,7 @@ def find_straggler(readings: Mapping[int, Sequence[PaceReading]]) -> Straggler |
     )
 
 
-def _parts(readings: Mapping[int, Sequence[PaceReading]]) -> list[Mapping[int, OwnTime]]:
+def _parts(readings: Mapping[int, Sequence[PaceReading]]) -> Sequence[Mapping[int, OwnTime]]:
     """Divide the steps that all workers have readings of into equal parts, and measure each worker in each of them."""
     first = max(found[0].steps for found in readings.values())
     last = min(found[-1].steps for found in readings.values())

@@ -13,6 +13,7 @@ from oomph.watch import wording
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.view import GpuView, Process, View
+from oomph.watch.workers import Worker
 
 _MOST_INCIDENTS = 10
 
@@ -101,9 +102,26 @@ def _gpu_document(gpu: GpuView) -> dict[str, Any]:
 
 def _job_document(job: Job) -> dict[str, Any]:
     """Return the job without its incidents, which are listed separately, and without values that were not measured."""
-    left_out = ("incidents", "history", "gpu_pids")
+    left_out = ("incidents", "history", "gpu_pids", "workers", "straggler")
     fields = {name: value for name, value in vars(job).items() if value is not None and name not in left_out}
-    return {**fields, "training": dict(job.training), "process": dict(job.process)}
+    document = {**fields, "training": dict(job.training), "process": dict(job.process)}
+    if job.workers:
+        document["workers"] = [_worker_document(each) for each in job.workers]
+    if job.straggler is not None:
+        document["straggler"] = asdict(job.straggler)
+    return document
+
+
+def _worker_document(worker: Worker) -> dict[str, Any]:
+    known = {
+        "steps": worker.steps,
+        "step_seconds": None if worker.time is None else worker.time.step,
+        "own_seconds": worker.own_seconds,
+        "input_wait_ratio": worker.input_wait_ratio,
+        "resident_bytes": worker.resident_bytes,
+    }
+    fields = {name: value for name, value in known.items() if value is not None}
+    return {"rank": worker.rank, "host": worker.host, "state": worker.state, **fields, "training": dict(worker.training)}
 
 
 def _finite(value: Any) -> Any:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from oomph.monitor.sample import Values
 from oomph.run.directory.run_directory import RUNNING
-from oomph.terminal.amounts import as_duration, as_size
+from oomph.terminal.amounts import as_duration, as_size, as_step_time
 from oomph.terminal.message import shown_line
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
@@ -55,11 +55,6 @@ def figures(values: Values) -> tuple[str, str, str, str]:
 def size(size_bytes: float | None) -> str:
     """Format a number of bytes."""
     return UNKNOWN if size_bytes is None else as_size(size_bytes)
-
-
-def step_time(seconds: float) -> str:
-    """Format the duration of a step: "12.3 ms"."""
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def position(at: int | None, of: int | None) -> str:
@@ -163,7 +158,7 @@ def details_of(job: Job) -> list[str]:
     """Describe how the job computes. What is not known is left out."""
     found = []
     if job.step_seconds is not None:
-        found.append(f"{step_time(job.step_seconds)} a step")
+        found.append(f"{as_step_time(job.step_seconds)} a step")
     if job.micro_batch is not None:
         found.append(f"micro-batch {job.micro_batch}")
     return found

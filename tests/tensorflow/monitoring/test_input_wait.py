@@ -130,7 +130,7 @@ def test_pipeline_error_is_raised_unchanged(wait):
 
 
 def test_counted_wait_excludes_time_spent_in_pauses(wait):
-    counted = CountedWait(wait)
+    counted = CountedWait(wait.read)
     wait.add(5.0)
     counted.leave_out_what_came()
     assert not counted.read()
