@@ -7,7 +7,7 @@ import random
 import struct
 
 import pytest
-from paces import BEGIN, readings, record
+from recorded_workers import BEGIN, readings, record
 
 from oomph.monitor.pace import PACE, PaceBoard, PaceReading, read_pace, read_paces
 from oomph.process.process_identity import ProcessIdentity

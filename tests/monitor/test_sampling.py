@@ -176,7 +176,7 @@ def test_workers_are_read_every_ten_seconds_and_the_late_one_is_found(tmp_path):
         found += sampling.take(float(now), BEGIN + now).told
     thread.close()
     assert [(each.fault, each.subject, each.severity) for each in found] == [("straggler", "worker 1", "warning")]
-    why = "its own part of the step takes longer"
+    why = "its own part takes longer"
     assert found[0].message == f"the others wait for it 90.0 ms in every step of 300.0 ms: {why}"
     assert sum(bool(sample.paces) for sample in keeper.kept) == 19
     assert b"pace" not in b"".join(map(sample_line, keeper.kept)), "workers store that themselves"

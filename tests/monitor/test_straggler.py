@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from paces import BEGIN, readings
+from recorded_workers import BEGIN, readings
 
 from oomph.monitor.one_clock import on_one_clock
 from oomph.monitor.pace import Pace, PaceReading

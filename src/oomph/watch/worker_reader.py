@@ -44,10 +44,7 @@ class WorkerReader:
         self._paces[pace.rank] = replace(pace, readings=_recent(readings))
 
     def _trace(self, pace: Pace, going_on: bool) -> Trace:
-        if not going_on or pace.owner.elsewhere:
-            lives = None
-        else:
-            lives = pace.owner.lives
+        lives = None if not going_on or pace.owner.elsewhere else pace.owner.lives
         silence = max(time.monotonic() - self._changed[pace.rank], 0.0)
         return Trace(pace, lives, bool(lives) and is_stopped(pace.owner.pid), silence)
 

@@ -1,10 +1,9 @@
-"""Worker: one of several workers of a run as displayed, derived from what it recorded and what the journal says. Pure."""
+"""Worker: one of several workers of a run as displayed, from what it recorded and what the journal says. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median_low
 
 from oomph.journal.events import Hung, WorkerFailed
 from oomph.journal.journal import Event, pairs
@@ -146,12 +145,6 @@ def worst_first(workers: Sequence[Worker]) -> list[Worker]:
 
 def _rank_of(state: str) -> int:
     return _WORST_FIRST.index(state) if state in _WORST_FIRST else len(_WORST_FIRST)
-
-
-def usual_own_seconds(workers: Sequence[Worker]) -> float | None:
-    """Return the own time of most workers in a step, or None if it was not measured."""
-    found = [each.own_seconds for each in workers if each.own_seconds is not None]
-    return median_low(found) if found else None
 
 
 def _known(value: float) -> float | None:

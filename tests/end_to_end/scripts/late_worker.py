@@ -50,7 +50,9 @@ with strategy.scope():
     model.compile(optimizer, "mse")
 data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8, drop_remainder=True)
 if is_late and what == "data":
-    data = data.map(lambda a, b: (tf.ensure_shape(tf.numpy_function(pause(2 * PACE + 2 * seconds), [a], a.dtype), a.shape), b))
+    data = data.map(
+        lambda a, b: (tf.ensure_shape(tf.numpy_function(pause(2 * PACE + 2 * seconds), [a], a.dtype), a.shape), b)
+    )
 options = tf.data.Options()
 options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
 data = data.with_options(options)

@@ -43,7 +43,8 @@ class TensorFlow2:
     read_variable = Global("tensorflow.python.ops.gen_resource_variable_ops", "read_variable_op", _STEP)
     assign_variable = Global("tensorflow.python.ops.gen_resource_variable_ops", "assign_variable_op", _STEP)
     resource_variable = Global(
-        "tensorflow.python.ops.resource_variable_ops", "ResourceVariable",
+        "tensorflow.python.ops.resource_variable_ops",
+        "ResourceVariable",
         _STEP | Feature.INPUT_WAIT | Feature.ALL_REDUCE_TIME,
     )
     stage = Global(_DATA_FLOW, "stage", _STEP)
@@ -109,9 +110,7 @@ class TensorFlow2:
     )
     collective_all_reduce = Global(_COLLECTIVES, "CollectiveAllReduce", Feature.ALL_REDUCE_TIME)
     all_reduce_of_a_replica = Attribute(_COLLECTIVES, "_all_reduce", Feature.ALL_REDUCE_TIME)
-    is_in_xla = Global(
-        "tensorflow.python.ops.control_flow_util", "GraphOrParentsInXlaContext", Feature.ALL_REDUCE_TIME
-    )
+    is_in_xla = Global("tensorflow.python.ops.control_flow_util", "GraphOrParentsInXlaContext", Feature.ALL_REDUCE_TIME)
     # -- the runtime
     status_to_exception = Global("tensorflow.python.eager.core", "_status_to_exception", Feature.ERRORS_OUTSIDE)
     context = Global("tensorflow.python.eager.context", "context", _RESUME | Feature.MEMORY_LIMIT)

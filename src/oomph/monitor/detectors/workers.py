@@ -39,7 +39,7 @@ def late_worker(window: Window) -> Iterable[Finding]:
         yield Finding(
             "straggler",
             f"worker {found.rank}",
-            in_words(found),
+            f"{_for_the_others(found)}: {why_late(found)}",
             "warning",
             {
                 "worker": found.rank,
@@ -53,8 +53,11 @@ def late_worker(window: Window) -> Iterable[Finding]:
         )
 
 
-def in_words(found: Straggler) -> str:
-    """Say how long the others wait, and why."""
+def _for_the_others(found: Straggler) -> str:
     wait, step = (as_step_time(each) for each in (found.wait_seconds, found.step_seconds))
-    why = "its data comes late" if found.is_waiting_for_data else "its own part of the step takes longer"
-    return f"the others wait for it {wait} in every step of {step}: {why}"
+    return f"the others wait for it {wait} in every step of {step}"
+
+
+def why_late(found: Straggler) -> str:
+    """Say why a worker is late, as far as that is measured."""
+    return "its data comes late" if found.is_waiting_for_data else "its own part takes longer"

@@ -12,8 +12,8 @@ from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live import all_reduce_time
 from oomph.monitor.live.counting import Counting
 from oomph.monitor.live.input_wait import CountedWait, InputWait
-from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 from oomph.monitor.live.pacing import Pacing
+from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
 _EVERY_SECONDS = 1.0
 _LONG_EPOCH_STEPS, _NOTED_SHARE = 200, 0.02

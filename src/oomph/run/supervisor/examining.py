@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from oomph.explain.evidence.memory import limit_in_words
+from oomph.files.oomph_folder import folder_of
 from oomph.journal.events import WorkerFailed
 from oomph.process.command import Command
 from oomph.protocol.handover import Injection
-from oomph.files.oomph_folder import folder_of
 from oomph.run.directory.run_directory import RunDirectory
 from oomph.run.directory.workers import log_of
 from oomph.run.policy.decide import Ending
