@@ -17,7 +17,7 @@ from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.run.report.attempts import restarts_of, stopped
 from oomph.watch.history import Series, rate, series
 from oomph.watch.incidents import ShownIncident, incidents_of
-from oomph.watch.workers import Trace, Worker, failures_of, workers_of
+from oomph.watch.workers import Trace, WorkerView, failures_of, workers_of
 
 _STEPS, _EXAMPLES, _STEP_SECONDS, _INPUT_WAIT = (
     "steps_total",
@@ -113,7 +113,7 @@ class Job:
     """The processes of the script that use memory on a GPU."""
     host: str = ""
     """The machine that runs the script; of several workers, the first."""
-    workers: tuple[Worker, ...] = ()
+    workers: tuple[WorkerView, ...] = ()
     """The workers by rank, if there are several."""
     straggler: Straggler | None = None
     """The worker that the others wait for in every step, if the last minutes prove that there is one."""
@@ -165,7 +165,7 @@ def job_of(run: Run) -> Job:
     )
 
 
-def _workers(run: Run) -> tuple[Worker, ...]:
+def _workers(run: Run) -> tuple[WorkerView, ...]:
     if run.record.workers == 1 and len(run.traces) < 2:
         return ()
     return workers_of(run.traces, run.record.workers, run.record.attempts, run.going_on, run.highlights.failures)

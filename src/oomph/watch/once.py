@@ -13,7 +13,7 @@ from oomph.watch import wording
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.view import GpuView, Process, View
-from oomph.watch.workers import Worker, worst_first
+from oomph.watch.workers import WorkerView, worst_first
 
 _MOST_INCIDENTS, _MOST_WORKERS = 10, 16
 
@@ -68,7 +68,7 @@ def _workers(job: Job, width: int) -> Iterator[str]:
         yield wording.straggler(job.straggler)
 
 
-def _worker(worker: Worker) -> tuple[str, ...]:
+def _worker(worker: WorkerView) -> tuple[str, ...]:
     own, unknown = worker.own_seconds, wording.UNKNOWN
     return (
         str(worker.rank),
@@ -140,7 +140,7 @@ def _job_document(job: Job) -> dict[str, Any]:
     return document
 
 
-def _worker_document(worker: Worker) -> dict[str, Any]:
+def _worker_document(worker: WorkerView) -> dict[str, Any]:
     known = {
         "steps": worker.steps,
         "step_seconds": None if worker.time is None else worker.time.step,

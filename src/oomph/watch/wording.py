@@ -17,7 +17,7 @@ from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.runs import MONITORED
 from oomph.watch.view import Process, View
-from oomph.watch.workers import Worker
+from oomph.watch.workers import WorkerView
 
 UNKNOWN = "-"
 
@@ -180,7 +180,7 @@ def own_time(seconds: float) -> str:
     return as_step_time(max(seconds, 0.0))
 
 
-def other_workers(workers: Sequence[Worker]) -> str:
+def other_workers(workers: Sequence[WorkerView]) -> str:
     """Describe workers that have no row of their own."""
     states = ", ".join(f"{count} {state}" for state, count in Counter(each.state for each in workers).most_common())
     parts = [f"… {len(workers)} more: {states}"]

@@ -9,7 +9,7 @@ from oomph.watch import wording
 from oomph.watch.charts import Marks, bar
 from oomph.watch.job import Job
 from oomph.watch.strips import BAD, DOUBTFUL, NEUTRAL
-from oomph.watch.workers import BAD_STATES, STARTING, TRAINING, Worker, worst_first
+from oomph.watch.workers import BAD_STATES, STARTING, TRAINING, WorkerView, worst_first
 
 _RANK, _STATE, _STEPS, _BAR, _OWN, _WAIT, _MEMORY = 6, 8, 11, 8, 9, 5, 9
 """The widths of the columns."""
@@ -36,7 +36,7 @@ _HEAD = (
 )
 
 
-def _row(worker: Worker, job: Job, width: int, marks: Marks) -> Text:
+def _row(worker: WorkerView, job: Job, width: int, marks: Marks) -> Text:
     row = Text(f"{worker.rank:>{_RANK}} ")
     row.append(f"{worker.state:<{_STATE}}", style=BAD if worker.state in BAD_STATES else _STYLES.get(worker.state, ""))
     row.append(f" {wording.UNKNOWN if worker.steps is None else format(worker.steps, ','):>{_STEPS}} ")
@@ -49,7 +49,7 @@ def _row(worker: Worker, job: Job, width: int, marks: Marks) -> Text:
     return row
 
 
-def _own(worker: Worker, marks: Marks, style: str) -> Text:
+def _own(worker: WorkerView, marks: Marks, style: str) -> Text:
     """Return a worker's own part of a step: a bar, and its time."""
     own, time = worker.own_seconds, worker.time
     if own is None or time is None or not time.step > 0:

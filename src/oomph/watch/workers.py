@@ -1,4 +1,4 @@
-"""Worker: one of several workers of a run as displayed, from what it recorded and what the journal says. Pure."""
+"""WorkerView: one of several workers of a run as displayed, from what it recorded and what the journal says. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerView:
     """A worker as displayed. Unknown fields are None."""
 
     rank: int
@@ -95,7 +95,7 @@ def failures_of(events: Sequence[Event]) -> Mapping[int, tuple[int, str]]:
 
 def workers_of(
     traces: Sequence[Trace], count: int, attempt: int, going_on: bool, failures: Mapping[int, tuple[int, str]]
-) -> tuple[Worker, ...]:
+) -> tuple[WorkerView, ...]:
     """Return the workers of a run, by rank.
 
     Args:
@@ -128,15 +128,15 @@ def _state(trace: Trace | None, attempt: int, farthest: float) -> str:
     return BEHIND if newest.steps < farthest and trace.silent_seconds > limit else TRAINING
 
 
-def _worker(rank: int, state: str, trace: Trace | None) -> Worker:
+def _worker(rank: int, state: str, trace: Trace | None) -> WorkerView:
     if trace is None:
-        return Worker(rank, state)
+        return WorkerView(rank, state)
     owner, newest = trace.pace.owner, trace.pace.newest
     mean = own_time(of_newest_attempt(trace.pace.readings))
-    return Worker(rank, state, "" if owner.host == "-" else owner.host, int(newest.steps), mean, newest)
+    return WorkerView(rank, state, "" if owner.host == "-" else owner.host, int(newest.steps), mean, newest)
 
 
-def worst_first(workers: Sequence[Worker]) -> list[Worker]:
+def worst_first(workers: Sequence[WorkerView]) -> list[WorkerView]:
     """Return the workers in the order of their states, and within one those that need longest for their own part."""
     return sorted(
         workers, key=lambda each: (_rank_of(each.state), -(each.own_seconds or 0.0), each.steps or 0, each.rank)
