@@ -135,7 +135,7 @@ def test_worker_without_a_reading_in_this_attempt_is_starting_and_old_failures_d
 
 
 def test_all_silent_workers_at_the_same_step_are_not_called_behind():
-    assert set(_states(_trace(0, silent_seconds=99.0), _trace(1, silent_seconds=99.0)).values()) == {"training"}
+    assert set(_states(_trace(0, silent_seconds=99.0), _trace(1, silent_seconds=99.0)).values()) == {"no steps"}
 
 
 def test_reader_follows_a_running_worker_and_sees_that_its_process_is_gone(tmp_path):

@@ -9,11 +9,11 @@ from oomph.watch import wording
 from oomph.watch.charts import Marks, bar
 from oomph.watch.job import Job
 from oomph.watch.strips import BAD, DOUBTFUL, NEUTRAL
-from oomph.watch.workers import BAD_STATES, STARTING, TRAINING, WorkerView, worst_first
+from oomph.watch.workers import BAD_STATES, SILENT, STARTING, WorkerView, worst_first
 
 _RANK, _STATE, _STEPS, _BAR, _OWN, _WAIT, _MEMORY = 6, 8, 11, 8, 9, 5, 9
 """The widths of the columns."""
-_STYLES = {STARTING: DOUBTFUL, TRAINING: ""}
+_STYLES = {SILENT: DOUBTFUL, STARTING: DOUBTFUL}
 _LEAST_HOST = 6
 _MOST_LEAST = 8
 """The most rows that workers claim before other parts of the screen get any."""

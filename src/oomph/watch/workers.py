@@ -12,12 +12,13 @@ from oomph.monitor.sample import Values
 from oomph.monitor.straggler import OwnTime, own_time
 
 DEAD, HUNG, FAILED, STOPPED, BEHIND = "dead", "hung", "failed", "stopped", "behind"
-STARTING, TRAINING, ENDED = "starting", "training", "ended"
-_WORST_FIRST = (DEAD, HUNG, FAILED, STOPPED, BEHIND, STARTING, TRAINING, ENDED)
-BAD_STATES = frozenset(_WORST_FIRST[: _WORST_FIRST.index(STARTING)])
+SILENT, STARTING, TRAINING, ENDED = "no steps", "starting", "training", "ended"
+_WORST_FIRST = (DEAD, HUNG, FAILED, STOPPED, BEHIND, SILENT, STARTING, TRAINING, ENDED)
+BAD_STATES = frozenset(_WORST_FIRST[: _WORST_FIRST.index(SILENT)])
 """The states that others have to wait for."""
 _SILENT_SECONDS, _SILENT_STEPS = 10.0, 5.0
-"""How long a worker may be silent before it counts as behind: so many seconds, and so many of its steps."""
+"""How long a worker may be silent before that is shown: so many seconds, and so many of its steps. If others are
+farther, it is behind; if none is, they all wait, for one of them or for a validation or a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,9 @@ def _state(trace: Trace | None, attempt: int, farthest: float) -> str:
         return STOPPED
     newest, mean = trace.pace.newest, own_time(of_newest_attempt(trace.pace.readings))
     limit = max(_SILENT_SECONDS, _SILENT_STEPS * (0.0 if mean is None else mean.step))
-    return BEHIND if newest.steps < farthest and trace.silent_seconds > limit else TRAINING
+    if trace.silent_seconds <= limit:
+        return TRAINING
+    return BEHIND if newest.steps < farthest else SILENT
 
 
 def _worker(rank: int, state: str, trace: Trace | None) -> WorkerView:
