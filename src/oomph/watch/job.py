@@ -10,7 +10,7 @@ from pathlib import Path
 from oomph.journal.events import FitStarted, Recovered
 from oomph.journal.journal import Event, last
 from oomph.monitor.sample import Sample, Values
-from oomph.monitor.straggler import Straggler, find_straggler
+from oomph.monitor.straggler import Straggler
 from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunRecord
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
@@ -70,6 +70,8 @@ class Run:
     """The samples of the last few minutes, oldest first."""
     traces: tuple[Trace, ...] = ()
     """What is known of each worker, if there are several."""
+    straggler: Straggler | None = None
+    """The worker that the others wait for."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def job_of(run: Run) -> Job:
         gpu_pids=_gpu_pids(run.samples) if run.going_on else frozenset(),
         host=run.record.host,
         workers=_workers(run),
-        straggler=find_straggler({trace.pace.rank: trace.pace.readings for trace in run.traces}),
+        straggler=run.straggler,
     )
 
 

@@ -53,7 +53,16 @@ class RunReader:
             return None
         going_on = is_going_on(self.path, record) or record.status == MONITORED
         highlights, traces = self._highlights_now(going_on), self._workers.read(going_on)
-        return Run(str(self.path), record, going_on, read_progress(self.path), highlights, samples, traces)
+        return Run(
+            str(self.path),
+            record,
+            going_on,
+            read_progress(self.path),
+            highlights,
+            samples,
+            traces,
+            self._workers.straggler(),
+        )
 
     def _highlights_now(self, going_on: bool) -> Highlights:
         """Return the highlights, which are read again only if the journal or the state of the run has changed."""

@@ -27,7 +27,7 @@ class Trace:
 
     pace: Pace
     lives: bool | None = None
-    """True if its process is alive, or None if that cannot be known, as on another host."""
+    """True if its process is alive, or None if that is not known, as on another host."""
     is_stopped: bool = False
     """True if its process is stopped, as by SIGSTOP."""
     silent_seconds: float = 0.0

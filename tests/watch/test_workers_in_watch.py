@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from recorded_workers import readings, several
+from recorded_workers import readings, record, several
 
 from oomph.monitor.pace import Pace, PaceBoard
 from oomph.process.process_identity import ProcessIdentity
 from oomph.run.directory.run_directory import RUNNING
+from oomph.watch import worker_reader
 from oomph.watch.charts import ASCII
 from oomph.watch.exposition import exposition
 from oomph.watch.feed import Feed
@@ -138,17 +139,38 @@ def test_all_silent_workers_at_the_same_step_are_not_called_behind():
     assert set(_states(_trace(0, silent_seconds=99.0), _trace(1, silent_seconds=99.0)).values()) == {"no steps"}
 
 
-def test_reader_follows_a_running_worker_and_sees_that_its_process_is_gone(tmp_path):
+def test_reader_follows_a_running_worker_and_sees_whether_its_process_is_alive(tmp_path, monkeypatch):
     run = several(tmp_path / "run", 2, seconds=60, status=RUNNING)
     reader = WorkerReader(run)
     assert [len(trace.pace.readings) for trace in reader.read(going_on=True)] == [60, 60]
     board = PaceBoard(run)
     board.write(list(readings(62))[-1])
     board.close()
+    monkeypatch.setattr(worker_reader, "_FRESH_SECONDS", 0.0)
     first, second = reader.read(going_on=True)
-    assert (len(first.pace.readings), first.lives) == (61, True)
+    assert (first.pace.newest, first.lives) == (list(readings(62))[-1], True)
     assert first.pace.owner.pid == os.getpid()
-    assert (len(second.pace.readings), second.lives) == (60, None), "nobody can tell from here"
+    assert (second.pace.newest.steps, second.lives) == (196, None), "nobody can tell from here"
+    gone = ProcessIdentity.here()._replace(began="1")
+    record(run, 0, readings(63), gone)
+    assert reader.read(going_on=True)[0].lives is False
+
+
+def test_reader_keeps_few_readings_of_a_long_run_and_still_finds_the_late_worker(tmp_path):
+    run = several(tmp_path / "run", 2, late={1: 0.29}, status=RUNNING)
+    reader, boards = WorkerReader(run), [PaceBoard(run), PaceBoard(run / "workers" / "1")]
+    reader.read(going_on=True)
+    for own, board in zip((0.2, 0.29), boards, strict=True):
+        for each in list(readings(700, own))[600:]:
+            board.write(each)
+            reader.read(going_on=True)
+        board.close()
+    traces = reader.read(going_on=True)
+    assert all(10 < len(trace.pace.readings) < 80 for trace in traces)
+    assert traces[0].pace.newest.steps == int(699 / 0.3)
+    found = reader.straggler()
+    assert found is not None
+    assert found.rank == 1
 
 
 def test_run_of_one_worker_looks_as_before(tmp_path):
