@@ -39,7 +39,7 @@ def as_section(recording: Recording, line: TimeLine, margins: Margins) -> Iterat
 def _told(found: RecordedWorkers) -> str:
     left = len(found.workers) - _MOST_LANES
     fewer = f" The {_MOST_LANES} slowest of them have a lane." if left > 0 else ""
-    return f"{in_short(found)}.{fewer} All charts below are those of worker 0."
+    return f"{in_short(found)}.{fewer} The charts below are those of worker 0 and its machine."
 
 
 def _legend(found: RecordedWorkers) -> str:
