@@ -148,9 +148,10 @@ def test_patch_of_tensorflow_is_made_once_and_taken_back():
 
     cls = TENSORFLOW.collective_all_reduce.value()
     original = TENSORFLOW.all_reduce_of_a_replica.of(cls)
+    undoing.begin()
     all_reduce_time.listen()
     patched = TENSORFLOW.all_reduce_of_a_replica.of(cls)
     all_reduce_time.listen()
     assert patched is TENSORFLOW.all_reduce_of_a_replica.of(cls) is not original
-    undoing.undo()
+    assert undoing.take_back() == []
     assert TENSORFLOW.all_reduce_of_a_replica.of(cls) is original
