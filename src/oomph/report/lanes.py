@@ -37,8 +37,7 @@ def as_section(recording: Recording, line: TimeLine, margins: Margins) -> Iterat
 
 
 def _told(found: RecordedWorkers) -> str:
-    left = len(found.workers) - _MOST_LANES
-    fewer = f" The {_MOST_LANES} slowest of them have a lane." if left > 0 else ""
+    fewer = f" The {_MOST_LANES} slowest of them have a lane." if len(found.workers) > _MOST_LANES else ""
     return f"{in_short(found)}.{fewer} The charts below are those of worker 0 and its machine."
 
 
@@ -62,9 +61,9 @@ def _lanes(recording: Recording, line: TimeLine, margins: Margins) -> str:
         for tick in line.axis.ticks
     )
     left, right = margins.as_shares
-    size = "tall" if len(shown) <= _MOST_TALL else "low"
+    size = " low" if len(shown) > _MOST_TALL else ""
     return (
-        f'<div class="still-wide"><div class="timeline lanes {size}" style="--still-left:{left:.2%};'
+        f'<div class="still-wide"><div class="timeline lanes{size}" style="--still-left:{left:.2%};'
         f'--still-right:{right:.2%}">{lanes}<div class="clock">{ticks}</div></div></div>\n'
     )
 
