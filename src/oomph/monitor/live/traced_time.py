@@ -43,7 +43,7 @@ class TracedTime:
     def end(self, began: Any, after: Sequence[Any]) -> Any:
         """Add the time from `began` until these tensors are computed; return the operation."""
         with tf.device("/CPU:0"):
-            return self._seconds.assign_add(_time(after) - began, read_value=False)
+            return self._seconds.assign_add(_time([began, *after]) - began, read_value=False)
 
 
 def can_ask() -> bool:
