@@ -30,7 +30,7 @@ def main(clock: str, seconds: int, own: int) -> None:
     store = SimpleNamespace(problem="", append=lambda sample: None, sync=lambda: None, close=lambda: None)
     file = os.open(clock, os.O_WRONLY)
     watch = gpu_watch.GpuWatch(GpuThread(Gpus()), KernelLog(Path("/nowhere")))
-    sampling = Sampling(watch, nothing, nothing, board, store)  # type: ignore[arg-type]
+    sampling = Sampling(watch, nothing, nothing, board, nothing, store)  # type: ignore[arg-type]
     begin = time.process_time()
     gpu_watch._PATIENCE_SECONDS = 60.0  # starting NVML is not part of the script
     for second in range(seconds):

@@ -16,7 +16,11 @@ from oomph.monitor.detector import Detector
 from oomph.monitor.finding import Finding, FindingChanges
 from oomph.monitor.gpu_watch import GpuThread, GpuWatch
 from oomph.monitor.host import Host, ProcessTree
-from oomph.monitor.sampler import Parent, Sampling
+from oomph.monitor.pace import PaceBoard, PaceReading
+from oomph.monitor.sample import sample_line
+from oomph.monitor.sampler import PaceReader, Parent, Sampling
+
+BEGIN = 1_790_000_000.0
 
 FINDING = Finding("thermal-throttle", "GPU 0", "it is hot")
 
@@ -58,6 +62,7 @@ def _sampling(tmp_path):
         Host(),
         ProcessTree(os.getpid(), 1),
         BoardReader(tmp_path),
+        PaceReader(tmp_path),
         Keeper(),
     )
     yield Sampling(*parts, Detection([hot]))
@@ -155,3 +160,23 @@ def test_findings_and_problems_are_sent_until_the_parent_is_gone(sampling):
     sampler._sample(Once(), parent, stop)  # returns, since nobody is listening
     assert len(sampling.store.kept) == 1
     os.close(write_fd)
+
+
+def test_workers_are_read_every_ten_seconds_and_the_late_one_is_found(tmp_path):
+    thread, keeper, found = GpuThread(Gpus()), Keeper(), []
+    folders = [tmp_path, tmp_path / "workers" / "1"]
+    folders[1].mkdir(parents=True)
+    boards = [PaceBoard(folder) for folder in folders]
+    sources = GpuWatch(thread, KernelLog(tmp_path / "none")), Host(), ProcessTree(os.getpid(), 1)
+    sampling = Sampling(*sources, BoardReader(tmp_path), PaceReader(tmp_path), keeper)
+    for now in range(1, 182):
+        for own, board in zip((0.2, 0.29), boards, strict=True):
+            steps = int(now / 0.3)
+            board.write(PaceReading(1, BEGIN + now, now, steps, steps * 0.3, 0.0, steps * (0.3 - own)))
+        found += sampling.take(float(now), BEGIN + now).told
+    thread.close()
+    assert [(each.fault, each.subject, each.severity) for each in found] == [("straggler", "worker 1", "warning")]
+    why = "its own part takes longer"
+    assert found[0].message == f"the others wait for it 90.0 ms in every step of 300.0 ms: {why}"
+    assert sum(bool(sample.paces) for sample in keeper.kept) == 19
+    assert b"pace" not in b"".join(map(sample_line, keeper.kept)), "workers store that themselves"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from recorded_runs import BEGIN, sample, samples, survived
+from recorded_workers import several
 
 from oomph import cli
 
@@ -262,3 +263,28 @@ def test_day_of_eight_gpus_opens_within_a_second(browser, tmp_path):
     assert time.monotonic() - began < 1
     assert opened.wrong == []
     opened.page.close()
+
+
+@pytest.mark.parametrize(("count", "width", "scheme"), [(2, 400, "dark"), (8, 1280, "dark"), (64, 1280, "light")])
+def test_lanes_of_workers_fit_are_accessible_and_follow_the_zoom(browser, tmp_path, count, width, scheme):
+    run = several(tmp_path / "run", count, late={1: 0.29}, hung=count - 1)
+    assert cli.main(["report", str(run)]) == 0
+    opened = Opened(browser, run / "report.html", viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = opened.page
+    page.wait_for_selector(".u-over")
+    KEPT.mkdir(parents=True, exist_ok=True)
+    page.locator("#workers").screenshot(path=str(KEPT / f"workers-{count}-{width}-{scheme}.png"))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is cut off"
+    assert page.locator("#workers .lane").count() == count
+    assert page.locator("#workers").bounding_box()["height"] < 1100, "no wall of charts"
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+    whole = page.evaluate("document.querySelector('.lane svg').getBoundingClientRect().width")
+    page.locator(".plot").first.focus()
+    page.keyboard.press("+")
+    page.wait_for_timeout(300)
+    zoomed = page.evaluate("document.querySelector('.lane svg').getBoundingClientRect().width")
+    assert zoomed > 1.2 * whole, "a lane is moved as one picture, of which a part is seen"
+    assert opened.wrong == []
+    page.close()

@@ -16,16 +16,24 @@ from oomph.watch.view import View
 
 BUSY = replace(
     views.VIEWS["incidents"],
-    jobs=(replace(views.JOB, training={"steps_total": 1058.0, "loss": math.nan}, process={"resident_bytes": 5.0}),),
+    jobs=(
+        replace(
+            views.JOB,
+            training={"steps_total": 1058.0, "loss": math.nan},
+            process={"resident_bytes": 5.0},
+            host="node-0",
+        ),
+    ),
+    host_name="node-0",
 )
 
 
 RUN = "20261125-090000-train.py"
 LABELS = {
-    "gpu": {"gpu": "0", "uuid": "GPU-00000000"},
-    "host": {},
-    "process": {"run": RUN},
-    "training": {"run": RUN},
+    "gpu": {"gpu": "0", "uuid": "GPU-00000000", "host": "node-0"},
+    "host": {"host": "node-0"},
+    "process": {"run": RUN, "rank": "0", "host": "node-0"},
+    "training": {"run": RUN, "rank": "0", "host": "node-0"},
 }
 
 
@@ -45,8 +53,10 @@ def everything() -> View:
         for scope in ("host", "process", "training", "gpu")
     }
     gpu = replace(views.VIEWS["incidents"].gpus[0], values=values["gpu"])
-    job = replace(views.JOB, training=values["training"], process=values["process"])
-    return replace(views.VIEWS["incidents"], gpus=(gpu,), jobs=(job,), host=values["host"])  # fmt: skip
+    job = replace(views.JOB, training=values["training"], process=values["process"], host="node-0")
+    return replace(
+        views.VIEWS["incidents"], gpus=(gpu,), jobs=(job,), host=values["host"], host_name="node-0"
+    )  # fmt: skip
 
 
 def test_every_metric_in_the_table_is_served_with_its_type_and_help():
@@ -73,11 +83,11 @@ def test_served_names_follow_prometheus_conventions():
 
 
 def test_a_finding_is_served_as_an_alert():
-    found = read(views.VIEWS["incidents"])
+    found = read(replace(views.VIEWS["incidents"], jobs=(replace(views.VIEWS["incidents"].jobs[0], host="node-0"),)))
     assert found["oomph_alert_active"] == [
-        ({"fault": "memory-leak", "subject": "GPU 0", "severity": "warning", "run": RUN}, 1.0)
+        ({"fault": "memory-leak", "subject": "GPU 0", "severity": "warning", "run": RUN, "host": "node-0"}, 1.0)
     ]
-    assert found["oomph_restarts_total"] == [({"run": RUN}, 1.0)]
+    assert found["oomph_restarts_total"] == [({"run": RUN, "host": "node-0"}, 1.0)]
     assert found["oomph_build_info"] == [({"version": __version__}, 1.0)]
     assert found["oomph_gpu_info"][0][0]["name"] == "NVIDIA H100 80GB HBM3"
 
@@ -87,7 +97,7 @@ def test_metric_values_are_served_with_full_precision():
     found = read(replace(BUSY, gpus=(gpu,)))
     assert found["oomph_gpu_memory_used_bytes"][0][1] == 2**36 + 1
     assert found["oomph_gpu_utilization_ratio"][0][1] == 0.1
-    assert found["oomph_training_steps_total"] == [({"run": RUN}, 1058.0)]
+    assert found["oomph_training_steps_total"] == [(LABELS["training"], 1058.0)]
     assert math.isnan(found["oomph_training_loss"][0][1])
 
 
@@ -113,10 +123,10 @@ def test_arbitrary_label_text_is_escaped(name):
 def test_the_metrics_of_every_run_are_served_with_its_name():
     second = replace(BUSY.jobs[0], run="elsewhere/20261125-100000-second.py", training={"loss": 0.5}, restarts=3)
     found = read(replace(BUSY, jobs=(BUSY.jobs[0], second)))
-    names = {"run": RUN}, {"run": "20261125-100000-second.py"}
-    assert [labels for labels, _ in found["oomph_training_loss"]] == [names[1], names[0]]
-    assert found["oomph_restarts_total"] == [(names[1], 3.0), (names[0], 1.0)]
-    assert {labels["run"] for labels, _ in found["oomph_process_resident_bytes"]} == {each["run"] for each in names}
+    names = RUN, "20261125-100000-second.py"
+    assert [labels["run"] for labels, _ in found["oomph_training_loss"]] == [names[1], names[0]]
+    assert [(labels["run"], value) for labels, value in found["oomph_restarts_total"]] == [(names[1], 3), (names[0], 1)]
+    assert {labels["run"] for labels, _ in found["oomph_process_resident_bytes"]} == {*names}
 
 
 def test_a_silent_run_serves_no_values_although_the_machine_is_measured():
@@ -124,13 +134,13 @@ def test_a_silent_run_serves_no_values_although_the_machine_is_measured():
     found = read(replace(BUSY, jobs=(ended,)))
     assert "oomph_training_loss" not in found
     assert "oomph_gpu_memory_used_bytes" in found
-    assert found["oomph_restarts_total"] == [({"run": RUN}, 1.0)]
+    assert found["oomph_restarts_total"] == [({"run": RUN, "host": "node-0"}, 1.0)]
 
 
 def test_a_finding_of_the_machine_has_no_run_and_the_worst_of_several_is_served():
     hot = replace(views.HOT, ended=None)
     found = read(replace(BUSY, incidents=(hot, replace(hot, kind="b", severity="critical"), replace(hot, kind="c"))))
-    about = {"fault": "thermal-throttle", "subject": "GPU 0", "severity": "critical", "run": ""}
+    about = {"fault": "thermal-throttle", "subject": "GPU 0", "severity": "critical", "run": "", "host": "node-0"}
     assert found["oomph_alert_active"] == [(about, 1.0)]
 
 

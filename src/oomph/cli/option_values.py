@@ -48,7 +48,7 @@ def positive(text: str) -> int:
 
 def number_of_workers(text: str) -> int:
     """Parse the number of workers, for argparse. Raises UsageError."""
-    from oomph.run.directory.run_directory import MOST_WORKERS
+    from oomph.files.oomph_folder import MOST_WORKERS
 
     return _up_to(MOST_WORKERS, "--workers", text)
 

@@ -1,19 +1,26 @@
-"""Creates `.oomph`, oomph's folder in a working directory: closed to other users, and ignored by Git."""
+"""Creates `.oomph`, oomph's folder in a working directory: closed to other users, and ignored by Git.
+
+Also finds the folders of several workers in a run directory.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 
-from oomph.files.opening import FILE_MODE, FOLDER_MODE
+from oomph.files.opening import FILE_MODE, FOLDER_MODE, is_own_folder
 
 OOMPH, RUNS, NOTEBOOKS, MONITOR, DEMO = ".oomph", "runs", "notebooks", "monitor", "demo"
 """The name of the folder, and those of the folders in it: of run directories, of what `oomph.Monitor` measures, and of
 demonstrations."""
 WORKERS = "workers"
 """The name of the folder in a run directory that holds the run directories of all workers but the first."""
+MOST_WORKERS = 1024
+"""The most workers of a run: far more than one machine has GPUs."""
+_RANK = re.compile(r"[1-9][0-9]{0,3}")
 WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 """The mode bits that let other users write."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,3 +84,16 @@ def _hide_from_git(folder: int) -> None:
         return
     with os.fdopen(fd, "wb") as file:
         file.write(b"*\n")
+
+
+def folder_of(run_dir: Path, rank: int) -> Path:
+    """Return the run directory of one worker."""
+    return run_dir if rank == 0 else run_dir / WORKERS / str(rank)
+
+
+def ranks_of(run_dir: Path) -> list[int]:
+    """Return the ranks of the workers whose run directories exist, in order. Links are none of them."""
+    if not is_own_folder(run_dir, WORKERS):
+        return [0]
+    ranks = sorted(int(path.name) for path in (run_dir / WORKERS).iterdir() if _RANK.fullmatch(path.name))
+    return [0, *(rank for rank in ranks[:MOST_WORKERS] if is_own_folder(run_dir, f"{WORKERS}/{rank}"))]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
 
 from oomph.monitor.census import Census, as_document, census_of
 from oomph.monitor.metrics import Metric, Scope, of_scope
+from oomph.monitor.pace import PaceReading
 
 Values = Mapping[str, float]
 """Measured values, keyed by metric (`metrics.py`). Values that cannot be measured are absent, never 0."""
@@ -137,6 +138,8 @@ class Sample:
     """The script's processes, if there are several and they were just listed."""
     census: Census | None = None
     """What the script's process holds, if that was counted since the last sample."""
+    paces: Mapping[int, PaceReading] = field(default_factory=dict)
+    """How far each of several workers is, by rank, if that was just read. It is not stored: the workers do that."""
 
 
 class Header(NamedTuple):

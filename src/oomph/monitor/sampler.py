@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -29,6 +29,7 @@ from oomph.monitor.detection import Detection
 from oomph.monitor.finding import FindingChanges, to_lines
 from oomph.monitor.gpu_watch import GpuThread, GpuWatch
 from oomph.monitor.host import Host, ProcessTree
+from oomph.monitor.pace import PaceReading, read_paces
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import Store
 
@@ -97,6 +98,24 @@ class Keeper(Protocol):
     def close(self) -> None: ...
 
 
+_PACES_SECONDS = 10.0
+
+
+class PaceReader:
+    """Reads how far the workers of a run are, every ten seconds."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._due = 0.0
+
+    def read(self, now: float) -> Mapping[int, PaceReading]:
+        """Return the newest reading of each worker, by rank; empty if none is due, or there is only one worker."""
+        if now < self._due:
+            return {}
+        self._due = now + _PACES_SECONDS
+        return {pace.rank: pace.newest for pace in read_paces(self._run_dir, is_newest_only=True)}
+
+
 @dataclass
 class Sampling:
     """Combines the sources of samples, the store, and the detection of faults."""
@@ -105,6 +124,7 @@ class Sampling:
     host: Host
     processes: ProcessTree
     board: BoardReader
+    paces: PaceReader
     store: Keeper
     detection: Detection = field(default_factory=Detection)
 
@@ -125,6 +145,7 @@ class Sampling:
             {source: problem for source, problem in problems.items() if problem},
             self.processes.shares,
             self.board.census(),
+            self.paces.read(now),
         )
         self.store.append(sample)
         changes = self.detection.take(sample)
@@ -158,7 +179,8 @@ def main(words: Sequence[str]) -> int:
     store = Store(run_dir)
     processes = ProcessTree(script, parent_pid or os.getppid())
     gc.freeze()  # everything imported so far is permanent
-    _sample(Sampling(GpuWatch(thread, KernelLog()), Host(), processes, BoardReader(run_dir), store), parent, stop)
+    sources = GpuWatch(thread, KernelLog()), Host(), processes, BoardReader(run_dir), PaceReader(run_dir)
+    _sample(Sampling(*sources, store), parent, stop)
     thread.close()
     store.close()
     os.close(lock)

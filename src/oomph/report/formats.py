@@ -12,13 +12,14 @@ from oomph.monitor.metrics import of_scope
 from oomph.monitor.sample import Sample
 from oomph.monitor.store import read
 from oomph.page.axis import in_local_time
-from oomph.report import charts
+from oomph.report import charts, workers
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
 from oomph.report.processes import Listing, listing_of
 from oomph.report.profiles import ON_A_LINE_OF_TIME, OPERATION_HEADS, Profiles, as_documents, operations_of, rows_of
 from oomph.report.recording import Recording, account_of, micro_batches_of, why_no_charts
 from oomph.report.timeline import in_words
+from oomph.report.workers import RecordedWorkers
 from oomph.run.report.summary import result_in_words
 from oomph.terminal.message import shown, shown_line
 
@@ -48,6 +49,7 @@ def _markdown(recording: Recording) -> Iterator[str]:
     else:
         rows = [(f"{chart.title}: {row[0]}", *row[1:]) for chart in drawn for row in charts.as_rows(chart)]
         yield from _table(("", "smallest", "mean", "largest", "last"), rows)
+    yield from _workers(recording.workers)
     yield from _profiles(recording.profiles)
     told = reported(recording)
     if told:
@@ -58,6 +60,13 @@ def _markdown(recording: Recording) -> Iterator[str]:
         yield from (f"- {_text(f'{each.fault}, {each.severity}: {each.message}')}" for each in recording.story.findings)
     yield "\n## Environment\n"
     yield from _table(("", ""), environment_of(recording))
+
+
+def _workers(found: RecordedWorkers) -> Iterator[str]:
+    if found.workers:
+        yield "\n## Workers\n"
+        yield from (f"{_text(text)}\n" for text in workers.sentences(found))
+        yield from _table(workers.HEADS, [*workers.rows(found)])
 
 
 def _profiles(profiles: Profiles) -> Iterator[str]:
@@ -121,6 +130,7 @@ def as_document(recording: Recording) -> dict[str, Any]:
         "micro_batches": [{"time": at, "size": size} for at, size in micro_batches_of(recording)],
         "incidents": [_entry(each) for each in reported(recording)],
         "profiles": as_documents(recording.profiles),
+        "workers": workers.as_documents(recording.workers),
         "findings": recording.story.as_document()["findings"],
         "diagnoses": render.as_document(recording.diagnoses)["diagnoses"],
         "environment": dict(environment_of(recording)),

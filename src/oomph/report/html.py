@@ -19,7 +19,7 @@ from oomph.explain.catalogue.fault import Fault
 from oomph.explain.markdown import plain
 from oomph.page.axis import in_local_time
 from oomph.page.document import SAME_ORIGIN, document, safe, table
-from oomph.report import charts, timeline
+from oomph.report import charts, lanes, timeline
 from oomph.report.charts import Chart, TimeLine
 from oomph.report.environment import environment_of
 from oomph.report.incidents import ReportedIncident, reported
@@ -65,6 +65,7 @@ def sections(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> di
     parts = {
         "attempts": "".join(_attempts(recording)),
         "time": "".join(_over_time(recording, line, drawn)),
+        "workers": "".join(_workers(recording, line, drawn)),
         "charts": "".join(figures(drawn, recording.curves.times, line)),
         "profile": "".join(_profile(recording.profiles)),
         "incidents": "".join(_incidents(told)),
@@ -82,6 +83,7 @@ def sections(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> di
 _CONTENTS = {
     "attempts": "Attempts",
     "time": "Over time",
+    "workers": "Workers",
     "profile": "Profile",
     "incidents": "",
     "findings": "",
@@ -233,6 +235,13 @@ def _over_time(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> 
     if recording.attempts:
         yield timeline.keys_of(recording, line)
         yield timeline.as_bars(recording, line, charts.margins_of(drawn, line))
+
+
+def _workers(recording: Recording, line: TimeLine, drawn: Sequence[Chart]) -> Iterator[str]:
+    """Yield a lane for each worker, if there are several."""
+    content = "".join(lanes.as_section(recording, line, charts.margins_of(drawn, line)))
+    if content:
+        yield _heading("workers", "Workers") + content
 
 
 def _how_drawn(recording: Recording) -> str:

@@ -152,8 +152,9 @@
   function followed(u) {
     if (u !== plots.values().next().value) return;
     const { min, max } = u.scales.x;
-    const share = (at) => Math.min(Math.max((at - min) / (max - min), 0), 1);
+    const place = (at) => (at - min) / (max - min), clipped = (at) => Math.min(Math.max(place(at), 0), 1);
     for (const each of document.querySelectorAll(".timeline [data-at]")) {
+      const share = each.localName === "svg" ? place : clipped;  // a picture is cut off, and not squeezed
       const from = Number(each.dataset.at), until = Number(each.dataset.until ?? from);
       each.hidden = until < min || from > max;
       each.style.left = `${share(from) * 100}%`;
@@ -161,11 +162,13 @@
     }
     const ticks = u.ticks.map(([at, name]) => {
       const tick = document.createElement("span");
-      tick.style.left = `${share(at) * 100}%`;
+      tick.style.left = `${clipped(at) * 100}%`;
       tick.textContent = name;
       return tick;
     });
-    document.querySelector(".timeline .clock")?.replaceChildren(...ticks);
+    for (const clock of document.querySelectorAll(".timeline .clock")) {
+      clock.replaceChildren(...ticks.map((tick) => tick.cloneNode(true)));
+    }
   }
 
   // The values under the cursor, or else the last ones.

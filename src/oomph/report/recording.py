@@ -31,6 +31,7 @@ from oomph.monitor.store import COMPRESSED, FOLDER, TAIL
 from oomph.page.axis import is_plausible
 from oomph.report.curves import Curves, read_curves
 from oomph.report.profiles import Profiles, read_profiles
+from oomph.report.workers import RecordedWorkers, read_workers
 from oomph.run.directory.recorded_story import command_of_run, is_of_notebook, recorded_run, why_nothing_is_told
 from oomph.run.directory.run_directory import RunRecord, written_by_another
 from oomph.run.directory.unfinished import Unfinished, unfinished
@@ -85,6 +86,7 @@ class Recording:
     diagnoses: tuple[Diagnosis, ...]
     curves: Curves
     profiles: Profiles = field(default_factory=Profiles)
+    workers: RecordedWorkers = field(default_factory=RecordedWorkers)
     snapshot: Snapshot | None = None
     """The machine at the last start, or None if the journal does not describe it."""
     left: Unfinished | None = None
@@ -174,6 +176,7 @@ def read_recording(path: Path) -> Recording:
             diagnoses=tuple(_diagnoses(path)),
             curves=curves,
             profiles=read_profiles(path, events),
+            workers=read_workers(path, events),
             snapshot=recorded(path),
             left=unfinished(path),
             is_clock_changed=(is_clock_changed := curves.went_back or _is_clock_changed(events, attempts)),

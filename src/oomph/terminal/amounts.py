@@ -37,6 +37,11 @@ def as_duration(seconds: float) -> str:
     return _two(hours, "h", minutes % 60, "min") if hours < 48 else _two(hours // 24, "d", hours % 24, "h")
 
 
+def as_step_time(seconds: float) -> str:
+    """Format the duration of a step: "12.3 ms"."""
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
 def _two(many: int, unit: str, rest: int, smaller: str) -> str:
     return f"{many} {unit} {rest} {smaller}" if rest else f"{many} {unit}"
 

@@ -10,10 +10,13 @@ from oomph.monitor.metrics import METRICS, Metric, Scope
 from oomph.watch.exposition import OWN
 
 _SCOPES: dict[Scope, str] = {
-    "gpu": "Each GPU. Labels: `gpu` (its number), `uuid`.",
-    "host": "The machine.",
-    "process": "All of the processes of a script together. Label: `run` (the name of its run directory).",
-    "training": "Inside the training process. Label: `run`.",
+    "gpu": "Each GPU. Labels: `gpu` (its number), `uuid`, `host` (the name of its machine).",
+    "host": "The machine. Label: `host`.",
+    "process": "All of the processes of a script together; of a worker other than the first, its own process. Labels:"
+    " `run` (the job: the name of its run directory; Prometheus sets `job` itself), `rank` (of the worker, 0 if there"
+    " is only one), `host`.",
+    "training": "Inside the training process. Labels: `run`, `rank`, `host`. Workers other than the first have their"
+    " counters and memory.",
 }
 
 

@@ -1,6 +1,7 @@
 """Formats a View in the Prometheus text format, version 0.0.4. Pure; needs prometheus-client.
 
-The names, help, types and fixed labels come from the table of metrics.
+The names, help, types and fixed labels come from the table of metrics. The job is the label `run`: Prometheus sets
+`job` itself.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from oomph import __version__
 from oomph.monitor.metrics import METRICS, Kind, Metric, Scope
 from oomph.monitor.sample import Values
 from oomph.watch.incidents import ShownIncident
+from oomph.watch.job import Job
 from oomph.watch.view import View
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -70,33 +72,49 @@ class _Collected(Collector):
 def _measured(view: View) -> Iterator[tuple[Family, Iterable[_Point]]]:
     yield BUILD_INFO, [({"version": __version__}, 1)]
     named = [gpu for gpu in view.gpus if gpu.uuid]
-    own = {gpu.uuid: {"gpu": str(gpu.index), "uuid": gpu.uuid} for gpu in named}
+    here = {"host": view.host_name}
+    own = {gpu.uuid: {"gpu": str(gpu.index), "uuid": gpu.uuid, **here} for gpu in named}
     yield GPU_INFO, [({**own[gpu.uuid], "name": gpu.name}, 1) for gpu in named]
     jobs = {job.name: job for job in reversed(view.jobs)}  # two series must not have the same labels
     is_fresh = _is_fresh(view, view.sampled)
     measured: dict[Scope, list[tuple[Mapping[str, str], Values]]] = {
         "gpu": [(own[gpu.uuid], gpu.values) for gpu in named if is_fresh],
-        "host": [({}, view.host if is_fresh else {})],
-        "process": [({"run": name}, job.process) for name, job in jobs.items() if _is_fresh(view, job.sampled)],
-        "training": [({"run": name}, job.training) for name, job in jobs.items() if _is_fresh(view, job.sampled)],
+        "host": [(here, view.host if is_fresh else {})],
+        "process": [],
+        "training": [],
     }
+    for name, job in jobs.items():
+        if _is_fresh(view, job.sampled):
+            for labels, process, training in _of_workers(name, job):
+                measured["process"].append((labels, process))
+                measured["training"].append((labels, training))
     for family, rows in families():
         yield family, _of_rows(rows, measured[rows[0].scope])
-    yield RESTARTS, [({"run": name}, job.restarts) for name, job in jobs.items()]
-    alerts = {(each.fault, each.subject, _run(view, each)): each.severity for each in reversed(view.alerts)}
-    labels = (
-        {"fault": fault, "subject": about, "severity": how, "run": run} for (fault, about, run), how in alerts.items()
+    yield RESTARTS, [({"run": name, "host": job.host}, job.restarts) for name, job in jobs.items()]
+    alerts = {(each.fault, each.subject, *_place(view, each)): each.severity for each in reversed(view.alerts)}
+    found = (
+        {"fault": fault, "subject": about, "severity": how, "run": run, "host": host}
+        for (fault, about, run, host), how in alerts.items()
     )
-    yield ALERT_ACTIVE, [(each, 1) for each in labels]
+    yield ALERT_ACTIVE, [(each, 1) for each in found]
+
+
+def _of_workers(name: str, job: Job) -> Iterator[tuple[Mapping[str, str], Values, Values]]:
+    """Yield the labels and the values of each worker. The first has those that the monitor samples."""
+    yield {"run": name, "rank": "0", "host": job.host}, job.process, job.training
+    for worker in job.workers:
+        if worker.rank and worker.reading is not None:
+            held = {} if worker.resident_bytes is None else {"resident_bytes": worker.resident_bytes}
+            yield {"run": name, "rank": str(worker.rank), "host": worker.host or job.host}, held, worker.training
 
 
 def _is_fresh(view: View, sampled: float | None) -> bool:
     return sampled is not None and view.time - sampled < _OLD_SECONDS
 
 
-def _run(view: View, alert: ShownIncident) -> str:
-    """Return the name of the run that an alert belongs to, or an empty string."""
-    return next((job.name for job in view.jobs if job.run == alert.run), "")
+def _place(view: View, alert: ShownIncident) -> tuple[str, str]:
+    """Return the name of the run that an alert belongs to, or an empty string, and its machine."""
+    return next(((job.name, job.host) for job in view.jobs if job.run == alert.run), ("", view.host_name))
 
 
 def _of_rows(rows: list[Metric], measured: Iterable[tuple[Mapping[str, str], Values]]) -> Iterator[_Point]:

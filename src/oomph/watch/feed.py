@@ -13,6 +13,7 @@ from oomph.monitor.detection import Detection
 from oomph.monitor.gpu_watch import GpuThread, GpuWatch
 from oomph.monitor.host import Host
 from oomph.monitor.sample import Sample
+from oomph.process.process_identity import host
 from oomph.watch.incidents import ShownIncident, incident_of
 from oomph.watch.job import Run, job_of, silence
 from oomph.watch.runs import KEPT, RunReader, going_on, is_elsewhere, runs_of
@@ -37,12 +38,12 @@ class Feed:
     def look(self) -> View:
         """Return the current view."""
         runs = [run for reader in self._chosen() if (run := reader.read()) is not None]
-        samples, problems = self._samples(runs, time.time())
+        samples, problems, machine = self._samples(runs, time.time())
         now = time.time()
         is_over = self._asked is not None and bool(runs) and not runs[0].going_on
         unknown = is_over or silence(now, samples)  # current findings are then unknown
         present = [] if unknown else self._present.take(samples)
-        return view_of(now, samples, [job_of(run) for run in runs], present, problems)
+        return view_of(now, samples, [job_of(run) for run in runs], present, problems, machine)
 
     def first_look(self) -> View:
         """Return the current view, after waiting for this machine's GPUs: NVML may take a few seconds to start."""
@@ -59,18 +60,21 @@ class Feed:
             self._machine.close()
             self._machine = None
 
-    def _samples(self, runs: Sequence[Run], now: float) -> tuple[Sequence[Sample], dict[str, str]]:
-        """Return the samples of a running run, or of the requested run, or those taken by this process."""
+    def _samples(self, runs: Sequence[Run], now: float) -> tuple[Sequence[Sample], dict[str, str], str]:
+        """Return the samples of a running run, or of the requested run, or those taken by this process.
+
+        Also returns why there are none, and the name of the machine that was sampled.
+        """
         fresh = next((run for run in runs if run.going_on and run.samples and not silence(now, run.samples)), None)
         if fresh is not None:
             self.close()
-            return fresh.samples, {}
+            return fresh.samples, {}, fresh.record.host or host()
         if self._asked is not None and runs and (not runs[0].going_on or is_elsewhere(self._asked)):
-            return runs[0].samples, _silent(runs, now)
+            return runs[0].samples, _silent(runs, now), runs[0].record.host or host()
         if self._machine is None:
             self._machine = MachineFeed()
         self._measured.append(self._machine.sample())
-        return tuple(self._measured), _silent(runs, now)
+        return tuple(self._measured), _silent(runs, now), host()
 
     def _chosen(self) -> Sequence[RunReader]:
         if self._asked is not None:

@@ -95,4 +95,6 @@ def _incident(event: Event, run: str) -> ShownIncident | None:
         case _:
             return None
     severity, fault, message = about
-    return ShownIncident(event.time, severity, fault, f"attempt {event.attempt}", message, run=run)
+    worker = getattr(event.fact, "worker", None)
+    subject = f"attempt {event.attempt}" + ("" if worker is None else f", worker {worker}")
+    return ShownIncident(event.time, severity, fault, subject, message, run=run)

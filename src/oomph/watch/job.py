@@ -10,12 +10,14 @@ from pathlib import Path
 from oomph.journal.events import FitStarted, Recovered
 from oomph.journal.journal import Event, last
 from oomph.monitor.sample import Sample, Values
+from oomph.monitor.straggler import Straggler
 from oomph.protocol.progress import Progress
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunRecord
 from oomph.run.directory.unfinished import STOPPED, UNFINISHED
 from oomph.run.report.attempts import restarts_of, stopped
 from oomph.watch.history import Series, rate, series
 from oomph.watch.incidents import ShownIncident, incidents_of
+from oomph.watch.workers import Trace, WorkerView, failures_of, workers_of
 
 _STEPS, _EXAMPLES, _STEP_SECONDS, _INPUT_WAIT = (
     "steps_total",
@@ -38,6 +40,8 @@ class Highlights:
     restarts: int = 0
     stopped: bool = False
     incidents: tuple[ShownIncident, ...] = ()
+    failures: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    """The workers that ended an attempt, by rank: the attempt, and how."""
 
 
 def highlights_of(events: Sequence[Event], going_on: bool, run: str = "") -> Highlights:
@@ -49,6 +53,7 @@ def highlights_of(events: Sequence[Event], going_on: bool, run: str = "") -> Hig
         restarts=restarts_of(events),
         stopped=bool(stopped(events)),
         incidents=incidents_of(events, going_on, run),
+        failures=failures_of(events),
     )
 
 
@@ -63,6 +68,10 @@ class Run:
     highlights: Highlights = field(default_factory=Highlights)
     samples: tuple[Sample, ...] = ()
     """The samples of the last few minutes, oldest first."""
+    traces: tuple[Trace, ...] = ()
+    """What is known of each worker, if there are several."""
+    straggler: Straggler | None = None
+    """The worker that the others wait for."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,12 @@ class Job:
     """The last minutes of each value that is charted."""
     gpu_pids: frozenset[int] = frozenset()
     """The processes of the script that use memory on a GPU."""
+    host: str = ""
+    """The machine that runs the script; of several workers, the first."""
+    workers: tuple[WorkerView, ...] = ()
+    """The workers by rank, if there are several."""
+    straggler: Straggler | None = None
+    """The worker that the others wait for in every step, if the last minutes prove that there is one."""
 
     @property
     def name(self) -> str:
@@ -146,7 +161,16 @@ def job_of(run: Run) -> Job:
         sampled=sampled,
         history=history,
         gpu_pids=_gpu_pids(run.samples) if run.going_on else frozenset(),
+        host=run.record.host,
+        workers=_workers(run),
+        straggler=run.straggler,
     )
+
+
+def _workers(run: Run) -> tuple[WorkerView, ...]:
+    if run.record.workers == 1 and len(run.traces) < 2:
+        return ()
+    return workers_of(run.traces, run.record.workers, run.record.attempts, run.going_on, run.highlights.failures)
 
 
 def _history(samples: Sequence[Sample], step_seconds: float | None) -> Mapping[str, Series]:

@@ -13,8 +13,9 @@ from oomph.watch import wording
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.view import GpuView, Process, View
+from oomph.watch.workers import WorkerView, worst_first
 
-_MOST_INCIDENTS = 10
+_MOST_INCIDENTS, _MOST_WORKERS = 10, 16
 
 
 def as_text(view: View, width: int) -> str:
@@ -29,6 +30,7 @@ def _lines(view: View, width: int) -> Iterator[str]:
         yield f"  {wording.progress(job)}"
         figures = [*wording.figures_of(job), *wording.details_of(job)]
         yield from (f"  {line}" for line in wording.flowing(figures, width - 2))
+        yield from _workers(job, width)
         yield f"  {shown_line(job.run)}"
     if not view.jobs:
         yield "no oomph run in this folder"
@@ -51,6 +53,33 @@ def _lines(view: View, width: int) -> Iterator[str]:
     for source, why in view.problems.items():
         yield ""
         yield shown_line(f"{source}: {why}")
+
+
+def _workers(job: Job, width: int) -> Iterator[str]:
+    """Yield the workers, if there are several, the worst first."""
+    if not job.workers:
+        return
+    order = worst_first(job.workers)
+    heads = ("worker", "state", "step", "own part of a step", "input wait", "TF pool", "RSS", "host")
+    yield from table([heads, *map(_worker, order[:_MOST_WORKERS])], width)
+    if order[_MOST_WORKERS:]:
+        yield wording.other_workers(order[_MOST_WORKERS:])
+    if job.straggler is not None:
+        yield wording.straggler(job.straggler)
+
+
+def _worker(worker: WorkerView) -> tuple[str, ...]:
+    own, unknown = worker.own_seconds, wording.UNKNOWN
+    return (
+        str(worker.rank),
+        worker.state,
+        unknown if worker.steps is None else f"{worker.steps:,}",
+        unknown if own is None else wording.own_time(own),
+        wording.percent(worker.input_wait_ratio),
+        wording.size(worker.pool_bytes),
+        wording.size(worker.resident_bytes),
+        shown_line(worker.host),
+    )
 
 
 def _incidents(head: str, incidents: Sequence[ShownIncident], runs: Mapping[str, int]) -> Iterator[str]:
@@ -101,9 +130,32 @@ def _gpu_document(gpu: GpuView) -> dict[str, Any]:
 
 def _job_document(job: Job) -> dict[str, Any]:
     """Return the job without its incidents, which are listed separately, and without values that were not measured."""
-    left_out = ("incidents", "history", "gpu_pids")
+    left_out = ("incidents", "history", "gpu_pids", "workers", "straggler")
     fields = {name: value for name, value in vars(job).items() if value is not None and name not in left_out}
-    return {**fields, "training": dict(job.training), "process": dict(job.process)}
+    document = {**fields, "training": dict(job.training), "process": dict(job.process)}
+    if job.workers:
+        document["workers"] = [_worker_document(each) for each in job.workers]
+    if job.straggler is not None:
+        document["straggler"] = asdict(job.straggler)
+    return document
+
+
+def _worker_document(worker: WorkerView) -> dict[str, Any]:
+    known = {
+        "steps": worker.steps,
+        "step_seconds": None if worker.time is None else worker.time.step,
+        "own_seconds": worker.own_seconds,
+        "input_wait_ratio": worker.input_wait_ratio,
+        "resident_bytes": worker.resident_bytes,
+    }
+    fields = {name: value for name, value in known.items() if value is not None}
+    return {
+        "rank": worker.rank,
+        "host": worker.host,
+        "state": worker.state,
+        **fields,
+        "training": dict(worker.training),
+    }
 
 
 def _finite(value: Any) -> Any:

@@ -17,6 +17,7 @@ from oomph.run.directory.search import runs_and_monitored
 from oomph.run.directory.unfinished import holder_of
 from oomph.watch.history import SPAN_SECONDS
 from oomph.watch.job import Highlights, Run, highlights_of, silence
+from oomph.watch.worker_reader import WorkerReader
 
 KEPT = SPAN_SECONDS + 10
 """The number of recent samples to keep for each run: those on the charts, and those before that their rates need."""
@@ -40,6 +41,7 @@ class RunReader:
         self.path = path
         self._journal = JournalReader(path, newest=True)
         self._recent = RecentSamples(path, KEPT)
+        self._workers = WorkerReader(path)
         self._read: tuple[Sequence[Event], bool] | None = None
         self._highlights = Highlights()
 
@@ -50,7 +52,17 @@ class RunReader:
         if record is None:
             return None
         going_on = is_going_on(self.path, record) or record.status == MONITORED
-        return Run(str(self.path), record, going_on, read_progress(self.path), self._highlights_now(going_on), samples)
+        highlights, traces = self._highlights_now(going_on), self._workers.read(going_on)
+        return Run(
+            str(self.path),
+            record,
+            going_on,
+            read_progress(self.path),
+            highlights,
+            samples,
+            traces,
+            self._workers.straggler(),
+        )
 
     def _highlights_now(self, going_on: bool) -> Highlights:
         """Return the highlights, which are read again only if the journal or the state of the run has changed."""

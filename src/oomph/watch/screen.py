@@ -24,6 +24,7 @@ from oomph.watch.run_rows import STYLES, in_words, list_of, progress_rows
 from oomph.watch.strip_rows import Canvas, axis_row, canvas_of, rows_of
 from oomph.watch.strips import Strip, strips_of_gpu, strips_of_host, strips_of_job
 from oomph.watch.view import GpuView, View
+from oomph.watch.worker_rows import least_rows, worker_rows
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 10
 _HANG = " " * 10
@@ -97,10 +98,11 @@ class _Rank(enum.IntEnum):
     ALERTS = 0
     JOBS = 1
     RUN = 2
-    GPUS = 3
-    HOST = 4
-    PROCESSES = 5
-    PAST = 6
+    WORKERS = 3
+    GPUS = 4
+    HOST = 5
+    PROCESSES = 6
+    PAST = 7
 
 
 _REMEDY = 2
@@ -130,6 +132,7 @@ def _parts(look: _Look, detail: _Detail, alerts: _Told, past: _Told) -> list[Cal
     return [
         lambda _: _jobs(look),
         lambda height: _run(look, detail, height),
+        lambda _: _workers(look),
         lambda height: _host(look, detail, height),
         lambda height: _gpus(look, detail, height),
         lambda _: part_of(_processes(look) if not detail.gpu else (), 5, _Rank.PROCESSES),
@@ -158,6 +161,15 @@ def _run(look: _Look, detail: _Detail, height: int) -> ScreenPart:
         return part_of([*rows, *in_words(job, look.width)], _WHOLE, _Rank.RUN)
     canvas = look.canvas(job.sampled, height)
     return _charted([([*rows, *_axis(canvas)], strips)], canvas, _Rank.RUN)
+
+
+def _workers(look: _Look) -> ScreenPart:
+    """Return the workers of the chosen run, if there are several."""
+    job = look.job
+    if job is None or not job.workers:
+        return part_of((), 0, _Rank.WORKERS)
+    wish = Wish(1 + len(job.workers) + (job.straggler is not None), least_rows(job), _Rank.WORKERS)
+    return ScreenPart(wish, lambda rows: worker_rows(job, look.width, look.marks, rows))
 
 
 def _host(look: _Look, detail: _Detail, height: int) -> ScreenPart:

@@ -81,6 +81,8 @@ class View:
     host_history: Mapping[str, Series] = field(default_factory=dict)
     sampled: float | None = None
     """The Unix time of the newest sample, or None if there is none."""
+    host_name: str = ""
+    """The name of the machine with these GPUs."""
 
     def until(self, sampled: float | None) -> float:
         """Return the time at which charts end: now, or the newest sample if nothing would otherwise be left on them."""
@@ -109,6 +111,7 @@ def view_of(
     jobs: Sequence[Job],
     present: Sequence[ShownIncident] = (),
     problems: Mapping[str, str] = MappingProxyType({}),
+    host_name: str = "",
 ) -> View:
     """Build the view at one moment.
 
@@ -118,6 +121,7 @@ def view_of(
         jobs: the runs to show.
         present: the current findings in these samples.
         problems: the reasons for missing samples, in addition to those given in the samples.
+        host_name: the name of the machine that was sampled.
     """
     told = [each for job in jobs for each in job.incidents]
     known = {each.key for each in told if each.is_present}
@@ -134,6 +138,7 @@ def view_of(
         host=last_known(host) if host else {},
         host_history=_charted(host, _CHARTED_OF_HOST),
         sampled=newest.time if samples else None,
+        host_name=host_name,
     )
 
 

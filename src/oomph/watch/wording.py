@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from oomph.monitor.detectors.workers import why_late
 from oomph.monitor.sample import Values
+from oomph.monitor.straggler import Straggler
 from oomph.run.directory.run_directory import RUNNING
-from oomph.terminal.amounts import as_duration, as_size
+from oomph.terminal.amounts import as_duration, as_size, as_step_time, listed
 from oomph.terminal.message import shown_line
 from oomph.watch.incidents import ShownIncident
 from oomph.watch.job import Job
 from oomph.watch.runs import MONITORED
 from oomph.watch.view import Process, View
+from oomph.watch.workers import WorkerView
 
 UNKNOWN = "-"
 
@@ -55,11 +59,6 @@ def figures(values: Values) -> tuple[str, str, str, str]:
 def size(size_bytes: float | None) -> str:
     """Format a number of bytes."""
     return UNKNOWN if size_bytes is None else as_size(size_bytes)
-
-
-def step_time(seconds: float) -> str:
-    """Format the duration of a step: "12.3 ms"."""
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def position(at: int | None, of: int | None) -> str:
@@ -163,10 +162,35 @@ def details_of(job: Job) -> list[str]:
     """Describe how the job computes. What is not known is left out."""
     found = []
     if job.step_seconds is not None:
-        found.append(f"{step_time(job.step_seconds)} a step")
+        found.append(f"{as_step_time(job.step_seconds)} a step")
     if job.micro_batch is not None:
         found.append(f"micro-batch {job.micro_batch}")
     return found
+
+
+def straggler(found: Straggler) -> str:
+    """Name the worker that the others wait for."""
+    also = f"; also late: {listed([str(rank) for rank in found.also])}" if found.also else ""
+    wait, step = (as_step_time(each) for each in (found.wait_seconds, found.step_seconds))
+    return f"worker {found.rank} is late by {wait} in every step of {step}: {why_late(found)}{also}"
+
+
+def own_time(seconds: float) -> str:
+    """Format a worker's own part of a step, which a clock may have measured as a little less than nothing."""
+    return as_step_time(max(seconds, 0.0))
+
+
+def other_workers(workers: Sequence[WorkerView]) -> str:
+    """Describe workers that have no row of their own."""
+    states = ", ".join(f"{count} {state}" for state, count in Counter(each.state for each in workers).most_common())
+    parts = [f"… {len(workers)} more: {states}"]
+    steps = [each.steps for each in workers if each.steps is not None]
+    if steps:
+        parts.append(f"step {min(steps):,}" + (f" to {max(steps):,}" if max(steps) > min(steps) else ""))
+    own = [each.own_seconds for each in workers if each.own_seconds is not None]
+    if own:
+        parts.append(f"own part {own_time(min(own))} to {own_time(max(own))}")
+    return ", ".join(parts)
 
 
 def host(values: Values) -> str:

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from measured_fit import BATCHES, Measured
 
-from oomph.monitor.live import input_wait
+from oomph.monitor.live import traced_time
 from oomph.monitor.live.input_wait import CountedWait, InputWait
 
 DELAY = 0.02
@@ -130,7 +130,7 @@ def test_pipeline_error_is_raised_unchanged(wait):
 
 
 def test_counted_wait_excludes_time_spent_in_pauses(wait):
-    counted = CountedWait(wait)
+    counted = CountedWait(wait.read)
     wait.add(5.0)
     counted.leave_out_what_came()
     assert not counted.read()
@@ -218,8 +218,8 @@ def deterministic():
 
     yield tf.config.experimental.enable_op_determinism
     config.disable_op_determinism()
-    if input_wait._may_ask is not None:
-        input_wait._may_ask.assign(True)
+    if traced_time._may_ask is not None:
+        traced_time._may_ask.assign(True)
 
 
 def listened():
@@ -247,7 +247,7 @@ def test_functions_traced_earlier_still_run_under_deterministic_operations(deter
 
 
 def test_failed_input_wait_measurement_does_not_lose_a_batch(monkeypatch):
-    monkeypatch.setattr(input_wait, "_time", lambda: 1 / 0)
+    monkeypatch.setattr(traced_time, "_time", lambda after: 1 / 0)
     wait, fetch = listened()
     assert [int(fetch()) for _ in range(3)] == [0, 1, 2]
     wait.stop()

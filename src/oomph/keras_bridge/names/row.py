@@ -30,6 +30,7 @@ class Feature(enum.Flag):
     PRECISION = enum.auto()
     TRACEBACKS = enum.auto()
     INPUT_WAIT = enum.auto()
+    ALL_REDUCE_TIME = enum.auto()
     LOSS = enum.auto()
     PLANNING = enum.auto()
     CHECKING = enum.auto()
@@ -57,6 +58,7 @@ _MEANING = {
     Feature.PRECISION: "changing the precision",
     Feature.TRACEBACKS: "hiding oomph's frames in tracebacks",
     Feature.INPUT_WAIT: "measuring the wait for input",
+    Feature.ALL_REDUCE_TIME: "measuring how long workers wait for one another",
     Feature.LOSS: "watching the loss between two readings",
     Feature.PLANNING: "planning the memory of functions within a step",
     Feature.CHECKING: "checking some of a model's losses, metrics and layers",

@@ -15,6 +15,7 @@ _DATA_FLOW = "tensorflow.python.ops.gen_data_flow_ops"
 _ITERATORS = "tensorflow.python.data.ops.iterator_ops"
 _FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 _STRATEGIES = "tensorflow.python.distribute.distribute_lib"
+_COLLECTIVES = "tensorflow.python.distribute.cross_device_ops"
 _STEP, _RESUME = Feature.EXACT_STEP, Feature.RESUME
 
 
@@ -26,7 +27,7 @@ class TensorFlow2:
     """TensorFlow 2.17 and newer."""
 
     # -- graphs and what is traced into them
-    default_graph = Global(_OPS, "get_default_graph", _STEP)
+    default_graph = Global(_OPS, "get_default_graph", _STEP | Feature.ALL_REDUCE_TIME)
     func_graph = Global("tensorflow.python.framework.func_graph", "FuncGraph", _STEP)
     add_control_input = Attribute(_OPS, "_add_control_input", _STEP)
     update_input = Attribute(_OPS, "_update_input", _STEP)
@@ -42,7 +43,9 @@ class TensorFlow2:
     read_variable = Global("tensorflow.python.ops.gen_resource_variable_ops", "read_variable_op", _STEP)
     assign_variable = Global("tensorflow.python.ops.gen_resource_variable_ops", "assign_variable_op", _STEP)
     resource_variable = Global(
-        "tensorflow.python.ops.resource_variable_ops", "ResourceVariable", _STEP | Feature.INPUT_WAIT
+        "tensorflow.python.ops.resource_variable_ops",
+        "ResourceVariable",
+        _STEP | Feature.INPUT_WAIT | Feature.ALL_REDUCE_TIME,
     )
     stage = Global(_DATA_FLOW, "stage", _STEP)
     stage_size = Global(_DATA_FLOW, "stage_size", _STEP)
@@ -93,7 +96,9 @@ class TensorFlow2:
     distributed_iterator = Global(
         "tensorflow.python.distribute.input_lib", "DistributedIteratorBase", Feature.INPUT_WAIT
     )
-    is_deterministic = Global("tensorflow.python.framework.config", "is_op_determinism_enabled", Feature.INPUT_WAIT)
+    is_deterministic = Global(
+        "tensorflow.python.framework.config", "is_op_determinism_enabled", Feature.INPUT_WAIT | Feature.ALL_REDUCE_TIME
+    )
     queue = Global("tensorflow.python.ops.data_flow_ops", "QueueBase", Feature.OBJECTS)
     hash_table = Global("tensorflow.python.ops.lookup_ops", "MutableHashTable", Feature.OBJECTS)
     dense_hash_table = Global("tensorflow.python.ops.lookup_ops", "DenseHashTable", Feature.OBJECTS)
@@ -103,6 +108,9 @@ class TensorFlow2:
     replica_thread = Global(
         "tensorflow.python.distribute.mirrored_run", "_MirroredReplicaThread", Feature.ERRORS_OUTSIDE
     )
+    collective_all_reduce = Global(_COLLECTIVES, "CollectiveAllReduce", Feature.ALL_REDUCE_TIME)
+    all_reduce_of_a_replica = Attribute(_COLLECTIVES, "_all_reduce", Feature.ALL_REDUCE_TIME)
+    is_in_xla = Global("tensorflow.python.ops.control_flow_util", "GraphOrParentsInXlaContext", Feature.ALL_REDUCE_TIME)
     # -- the runtime
     status_to_exception = Global("tensorflow.python.eager.core", "_status_to_exception", Feature.ERRORS_OUTSIDE)
     context = Global("tensorflow.python.eager.context", "context", _RESUME | Feature.MEMORY_LIMIT)

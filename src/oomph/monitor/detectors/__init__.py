@@ -6,7 +6,7 @@ A detector is a function decorated with `@detector(fault, every=seconds)`. `dete
 from __future__ import annotations
 
 from oomph.monitor.detector import Detector
-from oomph.monitor.detectors import driver, gpu_speed, leaks, memory, named_leaks, training
+from oomph.monitor.detectors import driver, gpu_speed, leaks, memory, named_leaks, training, workers
 
 DETECTORS: tuple[Detector, ...] = (
     driver.driver_events,
@@ -25,6 +25,7 @@ DETECTORS: tuple[Detector, ...] = (
     gpu_speed.throttling,
     gpu_speed.pcie,
     gpu_speed.straggler,
+    workers.late_worker,
     training.input_bound,
     training.gpu_idle,
     training.loss_spike,

@@ -5,9 +5,6 @@ that return the next element are replaced. When they run in Python, they are tim
 being traced, two timestamps and an addition are traced along with the fetch. The values it returns stay the same, so
 the step computes the same as before. XLA does not compile iterators, so the fetch lies outside the code that XLA
 compiles.
-
-TensorFlow rejects timestamps while its operations must be deterministic (`enable_op_determinism`). Functions traced in
-that mode are not measured, and those traced earlier stop requesting the time.
 """
 
 from __future__ import annotations
@@ -24,6 +21,7 @@ from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.runtime.patching import patch
+from oomph.monitor.live.traced_time import TracedTime, ask_no_more, can_ask
 from oomph.process import undoing
 
 _FETCHING = ("get_next", "get_next_as_optional", "__next__")
@@ -57,7 +55,7 @@ class InputWait:
 
     def read(self) -> float:
         """Return the time waited so far, in seconds. Only differences are meaningful."""
-        return self._seconds + (0.0 if _traced is None else float(_traced.numpy()))
+        return self._seconds + _traced.read()
 
     def is_mine(self) -> bool:
         """True if the fetch by the calling thread should be measured."""
@@ -69,7 +67,7 @@ class InputWait:
         try:
             if tf.executing_eagerly():
                 return self._by_clock(take)
-            return take() if TENSORFLOW.is_deterministic.value()() else self._in_the_graph(take)
+            return self._in_the_graph(take) if can_ask() else take()
         finally:
             self._inside = False
 
@@ -82,50 +80,55 @@ class InputWait:
     def _in_the_graph(self, take: Callable[[], Any]) -> Any:
         """Trace the fetch between two timestamps, or on its own if that fails."""
         try:
-            seconds = _seconds_of_traced_fetches()
-            with tf.device("/CPU:0"):
-                began = _time()
+            began = _traced.begin()
         except Exception:
             return take()
         with tf.control_dependencies([began]):
             taken = take()
         try:
             parts = [part for part in tf.nest.flatten(taken, expand_composites=True) if part is not None]
-            with tf.device("/CPU:0"), tf.control_dependencies(parts):
-                added = seconds.assign_add(_time() - began, read_value=False)
-            with tf.control_dependencies([added]):
+            with tf.control_dependencies([_traced.end(began, parts)]):
                 return tf.nest.map_structure(_same, taken)
         except Exception:
             return taken  # the wait is not measured, but the script still receives its batch
 
 
 class CountedWait:
-    """Measures the part of the wait that counts, leaving out evaluations and the first step of each fit."""
+    """Measures the part of a wait that counts, leaving out evaluations and the first step of each fit.
 
-    def __init__(self, wait: InputWait) -> None:
+    Args:
+        wait: returns the whole wait so far, in seconds.
+    """
+
+    def __init__(self, wait: Callable[[], float]) -> None:
         self._wait = wait
         self._left_out = 0.0
         self._paused: float | None = None
         self.seconds = 0.0
         """The time that counts, in seconds, as of the last reading."""
 
+    @property
+    def is_measured(self) -> bool:
+        """True if there was any wait so far, also one that does not count."""
+        return self._wait() > 0.0
+
     def leave_out_what_came(self) -> None:
         """Discard the wait since the last reading."""
-        self._left_out, self._paused = self._wait.read() - self.seconds, None
+        self._left_out, self._paused = self._wait() - self.seconds, None
 
     def pause(self) -> None:
         """Stop counting until `go_on` is called."""
-        self._paused = self._wait.read()
+        self._paused = self._wait()
 
     def go_on(self) -> None:
         """Resume counting."""
         if self._paused is not None:
-            self._left_out += self._wait.read() - self._paused
+            self._left_out += self._wait() - self._paused
             self._paused = None
 
     def read(self) -> bool:
         """Read the time waited so far. Returns False if it has not increased, as with a step traced earlier."""
-        before, self.seconds = self.seconds, self._wait.read() - self._left_out
+        before, self.seconds = self.seconds, self._wait() - self._left_out
         return self.seconds > before
 
 
@@ -143,32 +146,7 @@ def _same(part: Any) -> Any:
 
 _listening: InputWait | None = None
 _installed = False
-_traced: Any = None
-"""The total time, in seconds, of this process's traced fetches, in a variable on the CPU. All fits share it, since a
-step traced in one fit is also used in the next."""
-
-
-_may_ask: Any = None
-"""A variable on the CPU that is True if traced fetches may request the time."""
-
-
-def _seconds_of_traced_fetches() -> Any:
-    global _traced, _may_ask
-    if _traced is None:
-        _may_ask = _on_the_cpu(True, tf.bool, "oomph_may_ask_for_the_time")
-        _traced = _on_the_cpu(0.0, tf.float64, "oomph_input_wait")
-    return _traced
-
-
-def _on_the_cpu(value: Any, dtype: Any, name: str) -> Any:
-    with tf.init_scope(), tf.device("/CPU:0"):
-        # Not a `tf.Variable`, which a distribution strategy would mirror on each of its devices.
-        return TENSORFLOW.resource_variable.value()(value, trainable=False, name=name, dtype=dtype)
-
-
-def _time() -> Any:
-    """Return the time in seconds, as a graph tensor, or 0 while operations must be deterministic."""
-    return tf.cond(_may_ask.read_value(), tf.timestamp, lambda: tf.zeros([], tf.float64))
+_traced = TracedTime("oomph_input_wait")
 
 
 def _install() -> None:
@@ -205,8 +183,7 @@ def _measured(original: Callable[..., Any]) -> Callable[..., Any]:
 def _asking_no_more(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def enable_op_determinism(*args: Any, **kwargs: Any) -> Any:
-        if _may_ask is not None:
-            _may_ask.assign(False)
+        ask_no_more()
         return original(*args, **kwargs)
 
     return enable_op_determinism

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from oomph.monitor.board import TrainingBoard
+from oomph.monitor.live import all_reduce_time
 from oomph.monitor.live.counting import Counting
 from oomph.monitor.live.input_wait import CountedWait, InputWait
+from oomph.monitor.live.pacing import Pacing
 from oomph.monitor.live.readings import FullestDevice, Losses, WeightLooks
 
 _EVERY_SECONDS = 1.0
@@ -46,17 +48,22 @@ class Meter:
     Args:
         board: receives the values; None turns measuring off.
         tell: a function that is called with the reason if measuring stops.
+        pacing: records the pace of this process, if it is one of several workers.
     """
 
     def __init__(
-        self, board: TrainingBoard | None, tell: Callable[[str], object], clock: Callable[[], float] = time.perf_counter
+        self,
+        board: TrainingBoard | None,
+        tell: Callable[[str], object],
+        clock: Callable[[], float] = time.perf_counter,
+        pacing: Pacing | None = None,
     ) -> None:
         self._board: Any = board
-        self._tell, self._clock, self._pid = tell, clock, os.getpid()
+        self._tell, self._clock, self._pid, self._pacing = tell, clock, os.getpid(), pacing
         self.is_off = board is None
         """True if measuring is turned off or has stopped."""
         self.wait = InputWait()
-        self._counted = CountedWait(self.wait)
+        self._counted, self._reduced = CountedWait(self.wait.read), CountedWait(all_reduce_time.seconds)
         self._looks = WeightLooks(clock)
         self._counting = Counting(clock)
         self._memory: FullestDevice | None = None
@@ -80,8 +87,10 @@ class Meter:
 
     @_fail_open
     def listen(self) -> None:
-        """Start measuring the input wait in functions that this thread traces, even before a fit has started."""
+        """Start measuring in functions that this thread traces, even before a fit has started."""
         self.wait.listen()
+        if self._pacing is not None:
+            all_reduce_time.listen()
 
     @_fail_open
     def begin(self, model: Any = None, epochs: int | None = None) -> None:
@@ -128,6 +137,7 @@ class Meter:
         if self._is_first:
             self._is_first = False
             self._counted.leave_out_what_came()
+            self._reduced.leave_out_what_came()
         else:
             self._step_seconds += now - self._last
             self._timed_steps += taken
@@ -152,6 +162,7 @@ class Meter:
             self._losses.end_epoch()  # the evaluation reuses Keras' sums
         self._paused_at = self._clock()
         self._counted.pause()
+        self._reduced.pause()
 
     @_fail_open
     def go_on(self) -> None:
@@ -160,6 +171,7 @@ class Meter:
             self._last += self._clock() - self._paused_at
             self._paused_at = None
             self._counted.go_on()
+            self._reduced.go_on()
 
     @_fail_open
     def end_epoch(self) -> None:
@@ -179,6 +191,9 @@ class Meter:
     def _ask(self, micro_batch: int | None) -> None:
         memory = self._allocator().values()
         self._write({"micro_batch": micro_batch, **memory})
+        if self._pacing is not None:
+            wait, reduced = (each.seconds if each.is_measured else _NOTHING for each in (self._counted, self._reduced))
+            self._pacing.write(self._steps, self._step_seconds, wait, reduced, memory)
         held, limit = memory["allocator_in_use_bytes"], memory["allocator_limit_bytes"]
         census = self._counting.census(self._steps, self._epoch, held, limit)
         if census is not None:
@@ -204,6 +219,8 @@ class Meter:
         }
         if self._counted.read():
             counts |= {"input_wait_seconds_total": self._counted.seconds, "input_batches_total": self._timed_steps}
+        if self._reduced.read():
+            counts["all_reduce_seconds_total"] = self._reduced.seconds
         examples = self._examples + (0.0 if self._losses is None else self._losses.examples)
         self._write(counts | ({"examples_total": examples} if examples else {}))
         self._board.beat()

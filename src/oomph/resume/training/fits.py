@@ -40,6 +40,7 @@ from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.workers import spans_workers
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.meter import Meter
+from oomph.monitor.live.pacing import Pacing, has_peers
 from oomph.protocol.borders import BorderFile, CommonBorders
 from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.protocol.reasons import because
@@ -115,7 +116,7 @@ class Fits:
         self.witnesses = _witness_board(session)
         """The board for this process's witnesses, or None in workers or without a run directory."""
         self._board = _training_board(session)
-        self.meter = Meter(self._board, self.say_once)
+        self.meter = Meter(self._board, self.say_once, pacing=_pacing(session))
         """Measures training for the monitor."""
         self.profile = StepProfile(session)
         """Records some steps with TensorFlow's profiler, if that was asked for."""
@@ -532,5 +533,14 @@ def _training_board(session: Session) -> TrainingBoard | None:
         return None
     try:
         return TrainingBoard(session.run_dir)
+    except OSError:
+        return None  # a full disk must not stop training
+
+
+def _pacing(session: Session) -> Pacing | None:
+    if not session.is_owner_now() or session.run_dir is None or not has_peers():
+        return None
+    try:
+        return Pacing(session.run_dir, session.handover.attempt)
     except OSError:
         return None  # a full disk must not stop training

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from oomph import __version__
 from oomph.errors import RunDirectoryError, UsageError
-from oomph.files.oomph_folder import NOTEBOOKS, OOMPH, RUNS, make_own_parents
+from oomph.files.oomph_folder import MOST_WORKERS, NOTEBOOKS, OOMPH, RUNS, make_own_parents
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
@@ -40,8 +40,6 @@ _MOST_OF_RECORD = 4 << 20
 """The most bytes to read from a run.json: more than the longest command line. Parsing may need thirty times as much."""
 _MOST_ATTEMPTS = 10**6
 """The highest plausible attempt number, far above the number of attempts that a run may start."""
-MOST_WORKERS = 1024
-"""The most workers of a run: far more than one machine has GPUs."""
 
 
 class RunRecord(NamedTuple):

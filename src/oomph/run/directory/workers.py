@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 
 from oomph.errors import RunDirectoryError
-from oomph.files.oomph_folder import WORKERS
-from oomph.files.opening import is_own_folder, make_own_folder, open_folder
+from oomph.files.oomph_folder import WORKERS, folder_of, ranks_of
+from oomph.files.opening import make_own_folder, open_folder
 from oomph.process import process_identity
-from oomph.run.directory.run_directory import MOST_WORKERS, RunDirectory, lock_run, read_record, why_no_record
+from oomph.run.directory.run_directory import RunDirectory, lock_run, read_record, why_no_record
 from oomph.run.directory.trust import why_not_trusted
 
 _ENTROPY_DIGITS = 32
-_RANK = re.compile(r"[1-9][0-9]{0,3}")
-
-
-def folder_of(run_dir: Path, rank: int) -> Path:
-    """Return the run directory of one worker."""
-    return run_dir if rank == 0 else run_dir / WORKERS / str(rank)
 
 
 def log_of(attempt: int) -> str:
@@ -72,11 +65,7 @@ def directory_beside(run_dir: Path, rank: int, attempts: int) -> RunDirectory:
 
 def folders_of(run_dir: Path) -> list[Path]:
     """Return the run directories that exist of the workers of a run, by rank. Links are none of them."""
-    if not is_own_folder(run_dir, WORKERS):
-        return [run_dir]
-    ranks = sorted(int(path.name) for path in (run_dir / WORKERS).iterdir() if _RANK.fullmatch(path.name))
-    there = [rank for rank in ranks[:MOST_WORKERS] if is_own_folder(run_dir, f"{WORKERS}/{rank}")]
-    return [run_dir, *(folder_of(run_dir, rank) for rank in there)]
+    return [folder_of(run_dir, rank) for rank in ranks_of(run_dir)]
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from oomph.errors import UsageError
-from oomph.run.directory.run_directory import MOST_WORKERS
+from oomph.files.oomph_folder import MOST_WORKERS
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
 

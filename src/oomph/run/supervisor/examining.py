@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from oomph.explain.evidence.memory import limit_in_words
+from oomph.files.oomph_folder import folder_of
 from oomph.journal.events import WorkerFailed
 from oomph.process.command import Command
 from oomph.protocol.handover import Injection
 from oomph.run.directory.run_directory import RunDirectory
-from oomph.run.directory.workers import folder_of, log_of
+from oomph.run.directory.workers import log_of
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.examination import Named, Trail, examine
 from oomph.run.policy.first_failure import OF_THE_GANG, WorkerEnding, cause_of

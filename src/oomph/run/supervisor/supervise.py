@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from oomph.errors import UsageError
+from oomph.files.oomph_folder import folder_of
 from oomph.files.opening import OwnFile
 from oomph.gpu.memory_in_use import visible
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable, WorkerFailed
@@ -16,7 +17,7 @@ from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.process.command import Command
 from oomph.process.process_group import Terminal
 from oomph.run.directory.run_directory import FAILED, RUNNING, RunDirectory
-from oomph.run.directory.workers import directory_of, folder_of, log_of
+from oomph.run.directory.workers import directory_of, log_of
 from oomph.run.hang.limits import Hang, Timings, floor_seconds
 from oomph.run.hang.watch import Watch, waits_in_tensorflow
 from oomph.run.policy.decide import (
