@@ -12,15 +12,19 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from subprocess import DEVNULL
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from oomph.process.child import returncode_of
-from oomph.process.process_group import Patience, ProcessGroup
+from oomph.process.process_group import Patience, ProcessGroup, is_stopped
 from oomph.process.spawn import Tripwire, Watchdog, spawn
 from oomph.run.hang.limits import Hang
 from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.front import Front
 from oomph.run.supervisor.stop_requests import Arrival, Forwarding, Signals
+
+if TYPE_CHECKING:
+    from oomph.run.supervisor.attempt_conditions import KernelReport
+    from oomph.run.supervisor.engine import WorkerProcess
 
 _POLL_SECONDS = 0.1
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
@@ -41,6 +45,10 @@ class Ended(NamedTuple):
     """The hang that made oomph end the script, or None if there was none."""
     unkillable: str = ""
     """The reason why the process survives SIGKILL, or an empty string if it has exited."""
+    kernel: KernelReport | None = None
+    """The report of the kernel of the process's machine, if that is another one than the supervisor's."""
+    is_lost: bool = False
+    """True if that machine, or the process that holds its place there, is gone."""
 
 
 class Attempt:
@@ -92,6 +100,11 @@ class Attempt:
     def is_running(self) -> bool:
         """True until the process has exited, or is known to survive SIGKILL."""
         return returncode_of(self.pid) is None and not self._group.unkillable
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if the process is stopped, as by SIGSTOP."""
+        return is_stopped(self.pid)
 
     def ended(self) -> Ended:
         """Return how the process ended, once it is no longer running, and show the rest of its output."""
@@ -194,7 +207,7 @@ class Attempt:
         time.sleep(_POLL_SECONDS)
 
 
-def attend(attempts: Sequence[Attempt], signals: Signals) -> None:
+def attend(attempts: Sequence[WorkerProcess], signals: Signals) -> None:
     """Wait until something happens, and let each of the running processes' attempts handle it."""
     ready = signals.wait([fd for attempt in attempts for fd in attempt.sources()], _POLL_SECONDS)
     arrivals = signals.take()

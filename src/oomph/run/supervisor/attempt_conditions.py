@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from oomph.explain.reading import kernel_log
 from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
@@ -67,6 +68,17 @@ class Machine:
         self._first.close()
 
 
+class KernelReport(NamedTuple):
+    """The kernel's report on an attempt."""
+
+    oom_kills: int | None
+    """The number of new OOM kills in oomph's control group, or None if they are not counted there."""
+    lines: Sequence[str]
+    """The lines of the kernel log about the script and its GPUs."""
+    broken_gpu: str
+    """The UUID of the GPU that the log reports as broken, if any, or its bus address if NVML doesn't know it."""
+
+
 class KernelWatch:
     """Collects what the kernel reports during one attempt, from just before its start."""
 
@@ -74,25 +86,19 @@ class KernelWatch:
         self._machine = machine
         self._kernel = kernel_log.KernelLog()
         self._kills = available_memory.oom_kills()
-        self.oom_kills: int | None = None
-        """The number of new OOM kills in oomph's control group."""
-        self.kernel_lines: list[str] = []
-        """The lines of the kernel log about the script and its GPUs."""
-        self.broken_gpu = ""
-        """The UUID of the GPU that the log reports as broken, if any, or its bus address if NVML doesn't know it."""
 
-    def look_back(self, pids: Collection[int]) -> None:
-        """Collect what happened during the attempt, once it has ended."""
+    def look_back(self, pids: Collection[int]) -> KernelReport:
+        """Return the report on the attempt, once it has ended."""
         now = available_memory.oom_kills()
-        self.oom_kills = None if self._kills is None or now is None else now - self._kills
+        oom_kills = None if self._kills is None or now is None else now - self._kills
         lines = self._kernel.read()
         self._kernel.close()
         if not lines:
-            return
+            return KernelReport(oom_kills, (), "")
         uuids = {gpu.bus: gpu.uuid for gpu in self._machine.gpus}
-        self.kernel_lines = kernel_log.that_concern(lines, pids, uuids)
-        bus = kernel_log.broken_bus(self.kernel_lines, uuids)
-        self.broken_gpu = "" if bus is None else uuids.get(bus, bus)
+        concerning = kernel_log.that_concern(lines, pids, uuids)
+        bus = kernel_log.broken_bus(concerning, uuids)
+        return KernelReport(oom_kills, concerning, "" if bus is None else uuids.get(bus, bus))
 
 
 def conditions(

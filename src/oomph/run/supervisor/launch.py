@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
@@ -25,9 +26,10 @@ from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, un
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.cluster import why_not_formed
+from oomph.run.supervisor.engine import Engine
 from oomph.run.supervisor.interpreter import python_of
 from oomph.run.supervisor.notifying import target_of
-from oomph.run.supervisor.settings import Settings, look
+from oomph.run.supervisor.settings import MachineAtStart, Settings, look
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice, say
@@ -57,6 +59,8 @@ class Request:
     """The command or the web address that receives notifications, or None for none."""
     workers: int = 1
     """The number of processes that run the script at the same time."""
+    engine: Callable[[str], Engine] | None = field(default=None, compare=False)
+    """Returns the engine that starts the workers elsewhere, given the Python of the script; None for no engine."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -64,7 +68,8 @@ def launch(request: Request) -> RunOutcome:
     fill_standard()
     _check_working_directory()
     command = _with_outputs(parse_command(request.words), request.out)
-    trouble = "" if request.workers == 1 else why_not_formed(command.form, os.environ)
+    is_alone = request.workers == 1 and request.engine is None
+    trouble = "" if is_alone else why_not_formed(command.form, os.environ)
     if trouble:
         raise UsageError(trouble)
     know_secrets(command.words, os.environ)
@@ -76,12 +81,16 @@ def launch(request: Request) -> RunOutcome:
     if are_too_few():
         _run_plainly(command, python)
     run = _open(request, command, python)
+    if run is None and request.engine is not None:
+        raise UsageError("workers on several machines need a run directory that all of them share: give --run-dir")
     settings = Settings(
         guarding=request.guarding,
-        machine_at_start=look(command, python),
+        machine_at_start=look(command, python) if request.engine is None else MachineAtStart(),
         allowed=request.allowed,
         typed=request.typed,
         workers=request.workers,
+        python=request.python or "",
+        engine=None if request.engine is None else request.engine(python or sys.executable),
         notify=notify,
     )
     try:
