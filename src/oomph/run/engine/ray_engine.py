@@ -51,13 +51,13 @@ class RayNode(NamedTuple):
 class SeatProcess:
     """The process that talks to Ray, and through it to the agents."""
 
-    def __init__(self, python: str, address: str) -> None:
+    def __init__(self, python: str, address: str, workers: int) -> None:
         """Start it. Raises UsageError if this Python cannot be started."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         environ = without_own_variables(os.environ)
         try:
             self._process = subprocess.Popen(
-                [python, str(_SEATS), address],
+                [python, str(_SEATS), address, str(workers)],
                 env=environ,
                 stdin=PIPE,
                 stdout=PIPE,
@@ -157,6 +157,11 @@ class RayEngine:
         self._addresses: tuple[str, ...] = ()
         self._has_started = False
 
+    def connect(self, workers: int) -> None:
+        """Connect to the cluster, and take a place for each worker. Raises UsageError."""
+        self._seats = SeatProcess(self._python, self._address, workers)
+        self._await(self._seats, "ready", 0, lambda text: None, lambda: False)
+
     def start(
         self,
         job: GangJob,
@@ -167,7 +172,7 @@ class RayEngine:
     ) -> list[PlacedWorker]:
         """Start the workers, by rank. See `Engine.start`."""
         for _ in range(_MOST_STARTS):
-            seats = self._open()
+            seats = self._open(len(job.run_dirs))
             places = self._places(seats, len(job.run_dirs), say, called_off)
             for rank, assignment in enumerate(_assignments(job)):
                 seats.tell(rank, assignment._asdict())
@@ -198,11 +203,12 @@ class RayEngine:
             self._seats.close()
             self._seats = None
 
-    def _open(self) -> SeatProcess:
+    def _open(self, workers: int) -> SeatProcess:
         if self._seats is not None and not self._seats.is_open:
             self.close()
         if self._seats is None:
-            self._seats = SeatProcess(self._python, self._address)
+            self.connect(workers)
+        assert self._seats is not None
         self._seats.processes = []
         return self._seats
 
@@ -211,11 +217,18 @@ class RayEngine:
     ) -> list[RayNode]:
         wait_seconds = _LATER_WAIT_SECONDS if self._has_started else _FIRST_WAIT_SECONDS
         seats.order({"do": "place", "workers": workers, "wait_seconds": wait_seconds})
+        placed = self._await(seats, "placed", workers, say, called_off)
+        return [RayNode(str(host), str(address)) for host, address in placed["places"]]
+
+    def _await(
+        self, seats: SeatProcess, wanted: str, workers: int, say: Callable[[str], None], called_off: Callable[[], bool]
+    ) -> Message:
+        """Return the answer to the last order. Raises UsageError or NoRoomError if it cannot be carried out."""
         asked, told = time.monotonic(), not self._has_started
         while seats.is_open and not called_off():
             for message in seats.news(0.2):
-                if message.get("is") == "placed":
-                    return [RayNode(str(host), str(address)) for host, address in message["places"]]
+                if message.get("is") == wanted:
+                    return message
                 if message.get("is") == "unplaced":
                     self._refuse(str(message["text"]), message.get("is_for_now") is True)
             if not told and time.monotonic() - asked > _PATIENT_SECONDS:

@@ -143,11 +143,14 @@ class Seats:
         except Exception as error:
             raise RefusedError(f"Ray does not connect to {address or 'a cluster'}: {_first_line(error)}") from None
 
-    def place(self, workers: int, wait_seconds: float) -> list[dict[str, Any]]:
-        """Start an agent for each worker, on the seats of the last attempt as far as all are there.
+    def __enter__(self) -> Seats:
+        return self
 
-        Returns the places, by rank. Raises RefusedError.
-        """
+    def __exit__(self, *error: object) -> None:
+        self.clear()
+
+    def take(self, workers: int, wait_seconds: float) -> None:
+        """Take a seat for each worker, unless all are still there. Raises RefusedError."""
         if self._seats and not self._are_all_there():
             self.clear()
         until = time.monotonic() + wait_seconds
@@ -159,9 +162,12 @@ class Seats:
                 if not error.is_for_now or time.monotonic() > until:
                     raise
                 time.sleep(1.0)
+
+    def begin(self) -> list[dict[str, Any]]:
+        """Start an agent on each seat, and return the places, by rank."""
         self._ray.get([seat.begin.remote() for seat in self._seats], timeout=_PLACE_SECONDS)
         self._hearing = {seat.hear.remote(): rank for rank, seat in enumerate(self._seats)}
-        self._rests = [b""] * workers
+        self._rests = [b""] * len(self._seats)
         return self._places
 
     def tell(self, rank: int, line: bytes) -> None:
@@ -286,7 +292,8 @@ class Orders:
 def _obey(order: Mapping[str, Any], seats: Seats, orders: Orders) -> None:
     if order["do"] == "place":
         try:
-            places = seats.place(order["workers"], order["wait_seconds"])
+            seats.take(order["workers"], order["wait_seconds"])
+            places = seats.begin()
         except RefusedError as error:
             orders.answer({"is": "unplaced", "text": str(error), "is_for_now": error.is_for_now})
         except Exception as error:
@@ -312,7 +319,7 @@ def _serve(seats: Seats, orders: Orders) -> None:
 
 def main() -> None:
     """Connect, and serve until the supervisor leaves."""
-    orders, address = Orders(), sys.argv[1]
+    orders, (address, workers) = Orders(), sys.argv[1:]
     trouble = why_no_ray() or why_not_reached(address)
     if trouble:
         orders.answer({"is": "unplaced", "text": trouble, "is_for_now": False})
@@ -321,15 +328,13 @@ def main() -> None:
     import ray
 
     try:
-        seats = Seats(ray, address)
+        with Seats(ray, address) as seats:
+            seats.take(int(workers), 0.0)
+            orders.answer({"is": "ready"})
+            _serve(seats, orders)
     except RefusedError as error:
         orders.answer({"is": "unplaced", "text": str(error), "is_for_now": False})
-        return
-    orders.answer({"is": "connected"})
-    try:
-        _serve(seats, orders)
     finally:
-        seats.clear()
         ray.shutdown()
 
 

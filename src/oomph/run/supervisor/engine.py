@@ -120,6 +120,9 @@ class GangJob(NamedTuple):
 class Engine(Protocol):
     """Starts gangs on machines that something else hands out."""
 
+    def connect(self, workers: int) -> None:
+        """Connect, and see that there is room for so many workers. Raises UsageError."""
+
     def start(
         self,
         job: GangJob,

@@ -28,7 +28,7 @@ from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.cluster import why_not_formed
 from oomph.run.supervisor.engine import Engine
 from oomph.run.supervisor.interpreter import python_of
-from oomph.run.supervisor.notifying import target_of
+from oomph.run.supervisor.notifying import Target, target_of
 from oomph.run.supervisor.settings import MachineAtStart, Settings, look
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.amounts import counted
@@ -80,17 +80,30 @@ def launch(request: Request) -> RunOutcome:
         raise UsageError(f"--workers {request.workers} needs more open files at a time than ulimit -n allows: raise it")
     if are_too_few():
         _run_plainly(command, python)
+    engine = None if request.engine is None else request.engine(python or sys.executable)
+    try:
+        if engine is not None:
+            engine.connect(request.workers)
+        return _supervise(request, command, python, engine, notify)
+    finally:
+        if engine is not None:
+            engine.close()
+
+
+def _supervise(
+    request: Request, command: Command, python: str, engine: Engine | None, notify: Target | None
+) -> RunOutcome:
     run = _open(request, command, python)
-    if run is None and request.engine is not None:
+    if run is None and engine is not None:
         raise UsageError("workers on several machines need a run directory that all of them share: give --run-dir")
     settings = Settings(
         guarding=request.guarding,
-        machine_at_start=look(command, python) if request.engine is None else MachineAtStart(),
+        machine_at_start=look(command, python) if engine is None else MachineAtStart(),
         allowed=request.allowed,
         typed=request.typed,
         workers=request.workers,
         python=request.python or "",
-        engine=None if request.engine is None else request.engine(python or sys.executable),
+        engine=engine,
         notify=notify,
     )
     try:

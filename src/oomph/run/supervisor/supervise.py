@@ -89,8 +89,6 @@ class Supervisor:
                     action = self._attempt(signals, terminal)
             finally:
                 terminal.close()
-                if self._settings.engine is not None:
-                    self._settings.engine.close()
             self._machine.close()
             closing = Closing(
                 self._run, self._chronicle, self._command, self._python, self._settings, self._voice, self._notifier
