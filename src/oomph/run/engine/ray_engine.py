@@ -23,7 +23,7 @@ from oomph.process.own_process import without_own_variables
 from oomph.run.directory.run_directory import read_record
 from oomph.run.engine.remote import RemoteProcess, RemoteWatch
 from oomph.run.engine.wire import Assignment, Lines, Message, line_of
-from oomph.run.hang.limits import Hang
+from oomph.run.hang.limits import FLOOR_VARIABLE, Hang
 from oomph.run.supervisor.cluster import VARIABLE, is_anyone_at, tf_config
 from oomph.run.supervisor.engine import GangJob, NoRoomError, PlacedWorker
 from oomph.terminal.amounts import counted
@@ -31,7 +31,7 @@ from oomph.terminal.message import shown_line
 
 _SEATS = Path(__file__).with_name("ray_seats.py")
 _CHUNK = 1 << 16
-_PASSED_ON = ("TF_", "KERAS_", "XLA_", "OOMPH_")
+_PASSED_ON = ("TF_", "KERAS_", "XLA_", FLOOR_VARIABLE)
 """The beginnings of the names of the variables that workers get from here. All others are those of their machine."""
 _FIRST_WAIT_SECONDS, _LATER_WAIT_SECONDS = 0.0, 600.0
 """How long to wait for enough nodes: at the start, and once nodes were lost, which others may replace."""
@@ -301,5 +301,4 @@ def _assignments(job: GangJob) -> Iterator[Assignment]:
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that workers get from here."""
-    own = without_own_variables(environ)
-    return {name: value for name, value in own.items() if name.startswith(_PASSED_ON) and name != VARIABLE}
+    return {name: value for name, value in environ.items() if name.startswith(_PASSED_ON) and name != VARIABLE}

@@ -79,7 +79,7 @@ class Seat:
 
 def why_no_ray() -> str:
     """Explain why Ray cannot be used from this Python, or return an empty string."""
-    install = f'{sys.executable} -m pip install "ray[default]>={MAJOR},<{MAJOR + 1}"'
+    install = f'{sys.executable} -m pip install "oomph[ray]"'
     try:
         version = importlib.metadata.version("ray")
     except importlib.metadata.PackageNotFoundError:
