@@ -123,7 +123,7 @@ def test_gang_waits_for_a_node_that_replaces_the_lost_one(work, wait_until):
     work.wait_for("start-1-1")
     wait_until(lambda: (work.folder / "lost-1").exists())
     (work.folder / "room").touch()
-    out, err = started.communicate(timeout=60)
+    _, err = started.communicate(timeout=60)
     assert started.returncode == 0, err
 
 
@@ -135,7 +135,7 @@ def test_ctrl_c_ends_the_wait_for_a_node(work, wait_until):
     while b"starting attempt 2" not in text:
         text += started.stderr.readline()
     started.send_signal(signal.SIGINT)
-    out, err = started.communicate(timeout=60)
+    _, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
 
 
@@ -165,7 +165,7 @@ def test_sigterm_reaches_all_workers(work):
     started = work.start(*words, env=_environ(work))
     work.wait_for("start-1-0", "start-1-1")
     started.send_signal(signal.SIGTERM)
-    out, err = started.communicate(timeout=60)
+    _, err = started.communicate(timeout=60)
     assert work.wait_for("told-0", "told-1") == ["x", "x"]
     assert started.returncode == 3, err
 

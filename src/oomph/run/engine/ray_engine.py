@@ -26,18 +26,18 @@ from oomph.run.engine.wire import Assignment, Lines, Message, line_of
 from oomph.run.hang.limits import FLOOR_VARIABLE, Hang
 from oomph.run.supervisor.cluster import VARIABLE, is_anyone_at, tf_config
 from oomph.run.supervisor.engine import GangJob, NoRoomError, PlacedWorker
-from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
 
 _SEATS = Path(__file__).with_name("ray_seats.py")
 _CHUNK = 1 << 16
 _PASSED_ON = ("TF_", "KERAS_", "XLA_", FLOOR_VARIABLE)
 """The beginnings of the names of the variables that workers get from here. All others are those of their machine."""
-_FIRST_WAIT_SECONDS, _LATER_WAIT_SECONDS = 0.0, 600.0
-"""How long to wait for enough nodes: at the start, and once nodes were lost, which others may replace."""
+_REPLACEMENT_SECONDS, _AGAIN_SECONDS = 600.0, 0.5
+"""How long to wait for nodes that replace those that were lost, and how often to look."""
 _START_SECONDS = 120.0
 """How long the agents may take to start and to examine their machine."""
-_LEAVE_SECONDS = 15.0
+_LEAVE_SECONDS, _KILL_SECONDS = 3.0, 15.0
+"""How long the process that talks to Ray may take to leave by itself, and after SIGTERM."""
 _MOST_STARTS = 3
 
 
@@ -125,11 +125,12 @@ class SeatProcess:
     def close(self) -> None:
         """Let the process leave the cluster, or end one that it has started itself."""
         self._stdin.close()
-        try:
-            self._process.wait(_LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        for seconds, end in ((_LEAVE_SECONDS, self._process.terminate), (_KILL_SECONDS, self._process.kill)):
+            try:
+                self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                end()
+        self._process.wait()
         self._stdout.close()
         self._log.close()
 
@@ -160,7 +161,9 @@ class RayEngine:
     def connect(self, workers: int) -> None:
         """Connect to the cluster, and take a place for each worker. Raises UsageError."""
         self._seats = SeatProcess(self._python, self._address, workers)
-        self._await(self._seats, "ready", 0, lambda text: None, lambda: False)
+        answer = self._answer(self._seats, lambda: False)
+        if answer["is"] == "unplaced":
+            raise UsageError(str(answer["text"]))
 
     def start(
         self,
@@ -215,34 +218,32 @@ class RayEngine:
     def _places(
         self, seats: SeatProcess, workers: int, say: Callable[[str], None], called_off: Callable[[], bool]
     ) -> list[RayNode]:
-        wait_seconds = _LATER_WAIT_SECONDS if self._has_started else _FIRST_WAIT_SECONDS
-        seats.order({"do": "place", "workers": workers, "wait_seconds": wait_seconds})
-        placed = self._await(seats, "placed", workers, say, called_off)
-        return [RayNode(str(host), str(address)) for host, address in placed["places"]]
-
-    def _await(
-        self, seats: SeatProcess, wanted: str, workers: int, say: Callable[[str], None], called_off: Callable[[], bool]
-    ) -> Message:
-        """Return the answer to the last order. Raises UsageError or NoRoomError if it cannot be carried out."""
-        asked, told = time.monotonic(), not self._has_started
-        while seats.is_open and not called_off():
-            for message in seats.news(0.2):
-                if message.get("is") == wanted:
-                    return message
-                if message.get("is") == "unplaced":
-                    self._refuse(str(message["text"]), message.get("is_for_now") is True)
-            if not told and time.monotonic() - asked > _PATIENT_SECONDS:
+        """Return the node of each worker. Once nodes were lost, wait for others."""
+        until, told = time.monotonic() + _REPLACEMENT_SECONDS, False
+        while True:
+            seats.order({"do": "place", "workers": workers})
+            answer = self._answer(seats, called_off)
+            if answer["is"] == "placed":
+                return [RayNode(str(host), str(address)) for host, address in answer["places"]]
+            if answer.get("is_for_now") is not True or not self._has_started:
+                raise UsageError(str(answer["text"]))
+            if time.monotonic() > until:
+                raise NoRoomError(str(answer["text"]))
+            if not told:
                 told = True
-                say(f"waiting until the cluster has room for {counted(workers, 'worker')}")
-        if called_off():
-            raise NoRoomError("stopped before the workers had their places")
+                say(f"{answer['text']}: waiting for other nodes")
+            time.sleep(_AGAIN_SECONDS)
+
+    def _answer(self, seats: SeatProcess, called_off: Callable[[], bool]) -> Message:
+        """Return the answer to the last order. Raises UsageError if Ray fails, NoRoomError if nobody waits for it."""
+        while seats.is_open:
+            if called_off():
+                raise NoRoomError("stopped before the workers had their places")
+            for message in seats.news(0.2):
+                if message.get("is") in ("ready", "placed", "unplaced"):
+                    return message
         words = seats.last_words()
         raise UsageError(f"Ray does not start at {self._address or 'this machine'}" + (f": {words}" if words else ""))
-
-    def _refuse(self, text: str, is_for_now: bool) -> None:
-        if is_for_now and self._has_started:
-            raise NoRoomError(text)
-        raise UsageError(text)
 
     def _ports(self, seats: SeatProcess, places: list[RayNode], called_off: Callable[[], bool]) -> list[int] | None:
         """Return the port that each worker's machine has chosen, or None if one of them was lost."""
@@ -261,9 +262,6 @@ class RayEngine:
                 if said.get("is") == "ready":
                     ports[rank] = int(said["port"])
         return [ports[rank] for rank in range(len(places))]
-
-
-_PATIENT_SECONDS = 5.0
 
 
 def _named(place: RayNode) -> str:

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -149,19 +150,16 @@ class Seats:
     def __exit__(self, *error: object) -> None:
         self.clear()
 
-    def take(self, workers: int, wait_seconds: float) -> None:
+    def take(self, workers: int) -> None:
         """Take a seat for each worker, unless all are still there. Raises RefusedError."""
-        if self._seats and not self._are_all_there():
+        if self._seats and self._are_all_there():
+            return
+        self.clear()
+        try:
+            self._take_seats(workers)
+        except RefusedError:
             self.clear()
-        until = time.monotonic() + wait_seconds
-        while not self._seats:
-            try:
-                self._take_seats(workers)
-            except RefusedError as error:
-                self.clear()
-                if not error.is_for_now or time.monotonic() > until:
-                    raise
-                time.sleep(1.0)
+            raise
 
     def begin(self) -> list[dict[str, Any]]:
         """Start an agent on each seat, and return the places, by rank."""
@@ -292,7 +290,7 @@ class Orders:
 def _obey(order: Mapping[str, Any], seats: Seats, orders: Orders) -> None:
     if order["do"] == "place":
         try:
-            seats.take(order["workers"], order["wait_seconds"])
+            seats.take(order["workers"])
             places = seats.begin()
         except RefusedError as error:
             orders.answer({"is": "unplaced", "text": str(error), "is_for_now": error.is_for_now})
@@ -328,8 +326,9 @@ def main() -> None:
     import ray
 
     try:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # the supervisor's, while this waits for Ray
         with Seats(ray, address) as seats:
-            seats.take(int(workers), 0.0)
+            seats.take(int(workers))
             orders.answer({"is": "ready"})
             _serve(seats, orders)
     except RefusedError as error:
