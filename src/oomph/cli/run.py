@@ -16,7 +16,7 @@ from oomph.errors import OutputError, UsageError
 from oomph.protocol.handover import Guarding
 
 if TYPE_CHECKING:
-    from oomph.run.supervisor.engine import Engine
+    from oomph.run.supervisor.engine import WorkerEngine
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -231,7 +231,7 @@ def run(args: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def _engine(args: argparse.Namespace) -> Callable[[str], Engine] | None:
+def _engine(args: argparse.Namespace) -> Callable[[str], WorkerEngine] | None:
     """Return what makes the engine once the Python of the script is known, or None for this machine."""
     if args.engine == "local":
         if args.address is not None:

@@ -173,7 +173,7 @@ class RayEngine:
         say: Callable[[str], None],
         called_off: Callable[[], bool],
     ) -> list[PlacedWorker]:
-        """Start the workers, by rank. See `Engine.start`."""
+        """Start the workers, by rank. See `WorkerEngine.start`."""
         for _ in range(_MOST_STARTS):
             seats = self._open(len(job.run_dirs))
             places = self._places(seats, len(job.run_dirs), say, called_off)

@@ -33,7 +33,7 @@ _CHUNK = 1 << 16
 _RAY_CLIENT = "ray://"
 
 
-class RefusedError(Exception):
+class NoSeatError(Exception):
     """The cluster cannot be used, or cannot run the workers. `is_for_now` is True if more nodes would help."""
 
     def __init__(self, text: str, is_for_now: bool = False) -> None:
@@ -105,7 +105,7 @@ def why_not_reached(address: str) -> str:
 def gpus_each(nodes: Sequence[float], workers: int) -> int:
     """Return the most GPUs that each worker can have, given the GPUs of each node; 0 if there are none.
 
-    Raises RefusedError if there are some, but not one for each worker.
+    Raises NoSeatError if there are some, but not one for each worker.
     """
     total = sum(map(int, nodes))
     if not total:
@@ -113,14 +113,14 @@ def gpus_each(nodes: Sequence[float], workers: int) -> int:
     for each in range(total // workers, 0, -1):
         if sum(int(gpus) // each for gpus in nodes) >= workers:
             return each
-    raise RefusedError(f"{workers} workers need a GPU each, and the cluster has {total}: start fewer workers")
+    raise NoSeatError(f"{workers} workers need a GPU each, and the cluster has {total}: start fewer workers")
 
 
 class Seats:
     """The seats of one gang on a cluster."""
 
     def __init__(self, ray: Any, address: str) -> None:
-        """Connect to the cluster, or start one on this machine if there is none. Raises RefusedError."""
+        """Connect to the cluster, or start one on this machine if there is none. Raises NoSeatError."""
         self._ray = ray
         self._group: Any = None
         self._seats: list[Any] = []
@@ -131,18 +131,15 @@ class Seats:
         """The rank of the agent whose next output each of Ray's references stands for."""
         self._rests: list[bytes] = []
         """The beginning of a line that each agent has not finished."""
-        options = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
+        options = {"log_to_driver": False, "logging_level": "ERROR"}
+        local = {"address": "local", "object_store_memory": _LOCAL_STORE_BYTES, "include_dashboard": False}
+        wanted = address or os.environ.get("RAY_ADDRESS") or "auto"
         try:
-            if address or os.environ.get("RAY_ADDRESS"):
-                ray.init(address=address or None, **options)
-                return
-            try:
-                ray.init(address="auto", **options)
-            except ConnectionError:
-                store = {"object_store_memory": _LOCAL_STORE_BYTES, "include_dashboard": False}
-                ray.init(address="local", **store, **options)
-        except Exception as error:
-            raise RefusedError(f"Ray does not connect to {address or 'a cluster'}: {_first_line(error)}") from None
+            ray.init(**({"address": wanted} if wanted != "local" else local), **options)
+        except ConnectionError as error:
+            if address or wanted != "auto":
+                raise NoSeatError(f"Ray does not connect to {wanted}: {_first_line(error)}") from None
+            ray.init(**local, **options)
 
     def __enter__(self) -> Seats:
         return self
@@ -151,13 +148,13 @@ class Seats:
         self.clear()
 
     def take(self, workers: int) -> None:
-        """Take a seat for each worker, unless all are still there. Raises RefusedError."""
+        """Take a seat for each worker, unless all are still there. Raises NoSeatError."""
         if self._seats and self._are_all_there():
             return
         self.clear()
         try:
             self._take_seats(workers)
-        except RefusedError:
+        except NoSeatError:
             self.clear()
             raise
 
@@ -219,7 +216,7 @@ class Seats:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         cpus = int(sum(node.get("CPU", 0) for node in nodes))
         if workers > cpus:
-            raise RefusedError(f"{workers} workers need a CPU each, and the cluster has {cpus}", is_for_now=True)
+            raise NoSeatError(f"{workers} workers need a CPU each, and the cluster has {cpus}", is_for_now=True)
         needs = {"CPU": 1}
         gpus = gpus_each([node.get("GPU", 0) for node in nodes], workers)
         if gpus:
@@ -231,12 +228,12 @@ class Seats:
             self._places = ray.get([seat.look.remote() for seat in self._seats], timeout=_PLACE_SECONDS)
         except ray.exceptions.GetTimeoutError:
             busy = f"the cluster has {cpus} CPUs, but {workers} are not free within {_PLACE_SECONDS:.0f} s"
-            raise RefusedError(busy, is_for_now=True) from None
+            raise NoSeatError(busy, is_for_now=True) from None
         except ray.exceptions.RayError as error:
-            raise RefusedError(f"Ray cannot start the workers: {_first_line(error)}", is_for_now=True) from None
+            raise NoSeatError(f"Ray cannot start the workers: {_first_line(error)}", is_for_now=True) from None
         for place in self._places:
             if not place["oomph"]:
-                raise RefusedError(
+                raise NoSeatError(
                     f"{place['address']} has no oomph in {place['python']}: install the same version on all nodes"
                 )
 
@@ -292,7 +289,7 @@ def _obey(order: Mapping[str, Any], seats: Seats, orders: Orders) -> None:
         try:
             seats.take(order["workers"])
             places = seats.begin()
-        except RefusedError as error:
+        except NoSeatError as error:
             orders.answer({"is": "unplaced", "text": str(error), "is_for_now": error.is_for_now})
         except Exception as error:
             orders.answer({"is": "unplaced", "text": f"Ray failed: {_first_line(error)}", "is_for_now": True})
@@ -331,8 +328,10 @@ def main() -> None:
             seats.take(int(workers))
             orders.answer({"is": "ready"})
             _serve(seats, orders)
-    except RefusedError as error:
+    except NoSeatError as error:
         orders.answer({"is": "unplaced", "text": str(error), "is_for_now": False})
+    except Exception as error:
+        orders.answer({"is": "unplaced", "text": f"Ray failed: {_first_line(error)}", "is_for_now": True})
     finally:
         ray.shutdown()
 

@@ -117,7 +117,7 @@ class GangJob(NamedTuple):
     """The changes in effect."""
 
 
-class Engine(Protocol):
+class WorkerEngine(Protocol):
     """Starts gangs on machines that something else hands out."""
 
     def connect(self, workers: int) -> None:

@@ -26,7 +26,7 @@ from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, un
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.cluster import why_not_formed
-from oomph.run.supervisor.engine import Engine
+from oomph.run.supervisor.engine import WorkerEngine
 from oomph.run.supervisor.interpreter import python_of
 from oomph.run.supervisor.notifying import Target, target_of
 from oomph.run.supervisor.settings import MachineAtStart, Settings, look
@@ -59,7 +59,7 @@ class Request:
     """The command or the web address that receives notifications, or None for none."""
     workers: int = 1
     """The number of processes that run the script at the same time."""
-    engine: Callable[[str], Engine] | None = field(default=None, compare=False)
+    engine: Callable[[str], WorkerEngine] | None = field(default=None, compare=False)
     """Returns the engine that starts the workers elsewhere, given the Python of the script; None for no engine."""
 
 
@@ -91,7 +91,7 @@ def launch(request: Request) -> RunOutcome:
 
 
 def _supervise(
-    request: Request, command: Command, python: str, engine: Engine | None, notify: Target | None
+    request: Request, command: Command, python: str, engine: WorkerEngine | None, notify: Target | None
 ) -> RunOutcome:
     run = _open(request, command, python)
     if run is None and engine is not None:

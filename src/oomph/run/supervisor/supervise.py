@@ -43,7 +43,7 @@ from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
 from oomph.run.supervisor.cluster import Cluster, new_cluster
 from oomph.run.supervisor.common_checkpoint import ahead, saved_in
 from oomph.run.supervisor.effects import environ_after, handover, set_aside, surrounding
-from oomph.run.supervisor.engine import Engine, GangJob, NoRoomError
+from oomph.run.supervisor.engine import GangJob, NoRoomError, WorkerEngine
 from oomph.run.supervisor.examining import ExaminedWorker, Examining
 from oomph.run.supervisor.front import LogFront, StandardInput, TerminalFront
 from oomph.run.supervisor.gang import Gang, Worker
@@ -206,7 +206,7 @@ class Supervisor:
             raise
         return gang
 
-    def _place(self, engine: Engine, gang: Gang, signals: Signals) -> None:
+    def _place(self, engine: WorkerEngine, gang: Gang, signals: Signals) -> None:
         """Start the workers on the machines that the engine finds. Raises UsageError or NoRoomError."""
         number, runs = self._chronicle.attempt, [run for run in self._runs if run is not None]
         records = [self._chronicle.script, *(self._record_of(run, number) for run in runs[1:])]
@@ -251,7 +251,7 @@ class Supervisor:
         if cluster is not None and not self._has_looked_for_strategy:
             self._look_for_strategy(gang, cluster)
 
-    def _look_for_strategy(self, gang: Gang, cluster: Cluster | Engine) -> None:
+    def _look_for_strategy(self, gang: Gang, cluster: Cluster | WorkerEngine) -> None:
         """Say so if the script trains although nobody listens at the worker's address."""
         training = [each for each in gang.workers if each.watch.phase not in (None, Phase.OWN_CODE)]
         if not training:
