@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -85,14 +86,16 @@ class StartedAgent:
 @pytest.fixture
 def started(given: Assignment) -> Iterator[StartedAgent]:
     """Return an agent that has started a script, which prints, and then sleeps."""
-    script = "import os, time\nprint(os.environ['TF_SAID'], os.environ['OTHER'], flush=True)\ntime.sleep(50)\n"
-    Path("train.py").write_text(script)
+    says = 'os.write(1, f\'{os.environ["TF_SAID"]} {os.environ["OTHER"]}\'.encode())'
+    Path("train.py").write_text(f"import os, time\n{says}\ntime.sleep(50)\n")
     agent = StartedAgent(given)
-    assert agent.wait_for("ready")["port"] > 0
-    agent.tell({"do": "start", "environ": {"OTHER": "there"}})
-    assert bytes_of(agent.wait_for("output")["text"]) == b"here there\n"
-    yield agent
-    agent.close()
+    try:
+        assert agent.wait_for("ready")["port"] > 0
+        agent.tell({"do": "start", "environ": {"OTHER": "there"}})
+        assert bytes_of(agent.wait_for("output")["text"]) == b"here there"
+        yield agent
+    finally:
+        agent.close()
 
 
 @pytest.mark.parametrize(
@@ -159,5 +162,8 @@ def test_lines_that_are_no_objects_are_left_out():
 
 def _children(pid: int) -> list[int]:
     """Return the processes of the script, without the watchdog."""
-    found = psutil.Process(pid).children()
-    return [each.pid for each in found if "train.py" in each.cmdline()]
+    found = []
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):  # one that has ended
+            found += [child.pid] if "train.py" in child.cmdline() else []
+    return found
