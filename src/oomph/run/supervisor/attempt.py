@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from subprocess import DEVNULL
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from oomph.process.child import returncode_of
 from oomph.process.process_group import Patience, ProcessGroup, is_stopped
@@ -24,7 +24,6 @@ from oomph.run.supervisor.stop_requests import Arrival, Forwarding, Signals
 
 if TYPE_CHECKING:
     from oomph.run.supervisor.attempt_conditions import KernelReport
-    from oomph.run.supervisor.engine import WorkerProcess
 
 _POLL_SECONDS = 0.1
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
@@ -207,7 +206,17 @@ class Attempt:
         time.sleep(_POLL_SECONDS)
 
 
-def attend(attempts: Sequence[WorkerProcess], signals: Signals) -> None:
+class Attended(Protocol):
+    """A process that the loop attends to."""
+
+    def sources(self) -> list[int]:
+        """Return the descriptors that become readable when there is something to attend to."""
+
+    def attend(self, ready: Collection[int], arrivals: Sequence[Arrival]) -> None:
+        """Pass on output, heartbeats and signals."""
+
+
+def attend(attempts: Sequence[Attended], signals: Signals) -> None:
     """Wait until something happens, and let each of the running processes' attempts handle it."""
     ready = signals.wait([fd for attempt in attempts for fd in attempt.sources()], _POLL_SECONDS)
     arrivals = signals.take()

@@ -6,26 +6,25 @@ elsewhere is the same pair as one of its own processes: a process to end, and a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from oomph.errors import OomphError
+from oomph.run.supervisor.attempt import Attended, Ended
 
 if TYPE_CHECKING:
     from oomph.protocol.handover import Guarding
     from oomph.protocol.progress import Phase
     from oomph.run.hang.limits import Hang
     from oomph.run.policy.ladder import Change
-    from oomph.run.supervisor.attempt import Ended
-    from oomph.run.supervisor.stop_requests import Arrival
 
 
 class NoRoomError(OomphError):
     """The engine lost machines, and has too few left for another attempt."""
 
 
-class WorkerProcess(Protocol):
+class WorkerProcess(Attended, Protocol):
     """A worker's process, here or on another machine."""
 
     @property
@@ -43,12 +42,6 @@ class WorkerProcess(Protocol):
     @property
     def pid(self) -> int:
         """The PID of the process on this machine, or 0."""
-
-    def sources(self) -> list[int]:
-        """Return the descriptors that become readable when there is something to attend to."""
-
-    def attend(self, ready: Collection[int], arrivals: Sequence[Arrival]) -> None:
-        """Pass on output, heartbeats and signals."""
 
     def ended(self) -> Ended:
         """Return how the process ended, once it is no longer running."""
