@@ -11,8 +11,7 @@ from typing import Protocol
 from oomph.protocol.progress import Phase
 from oomph.run.engine.wire import Message, bytes_of, hang_in
 from oomph.run.hang.limits import Hang
-from oomph.run.supervisor.attempt import Ended
-from oomph.run.supervisor.attempt_conditions import KernelReport
+from oomph.run.supervisor.attempt import Ended, KernelReport
 from oomph.run.supervisor.stop_requests import FORWARDED, Arrival
 
 _STDOUT = 1

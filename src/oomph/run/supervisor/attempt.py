@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from subprocess import DEVNULL
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from oomph.process.child import returncode_of
 from oomph.process.process_group import Patience, ProcessGroup, is_stopped
@@ -22,11 +22,19 @@ from oomph.run.hang.watch import Watch
 from oomph.run.supervisor.front import Front
 from oomph.run.supervisor.stop_requests import Arrival, Forwarding, Signals
 
-if TYPE_CHECKING:
-    from oomph.run.supervisor.attempt_conditions import KernelReport
-
 _POLL_SECONDS = 0.1
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+
+
+class KernelReport(NamedTuple):
+    """The kernel's report on an attempt."""
+
+    oom_kills: int | None
+    """The number of new OOM kills in oomph's control group, or None if they are not counted there."""
+    lines: Sequence[str]
+    """The lines of the kernel log about the script and its GPUs."""
+    broken_gpu: str
+    """The UUID of the GPU that the log reports as broken, if any, or its bus address if NVML doesn't know it."""
 
 
 class Ended(NamedTuple):

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from oomph.explain.reading import kernel_log
 from oomph.gpu.memory_in_use import Gpu, PendingReading, memory_is_back, visible
@@ -15,6 +14,7 @@ from oomph.journal.journal import Event, facts
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor import effects
+from oomph.run.supervisor.attempt import KernelReport
 from oomph.terminal.console import Ticking
 
 _REFUSED = "refused"
@@ -66,17 +66,6 @@ class Machine:
     def close(self) -> None:
         """Stop the GPU memory query that started before the run."""
         self._first.close()
-
-
-class KernelReport(NamedTuple):
-    """The kernel's report on an attempt."""
-
-    oom_kills: int | None
-    """The number of new OOM kills in oomph's control group, or None if they are not counted there."""
-    lines: Sequence[str]
-    """The lines of the kernel log about the script and its GPUs."""
-    broken_gpu: str
-    """The UUID of the GPU that the log reports as broken, if any, or its bus address if NVML doesn't know it."""
 
 
 class KernelWatch:

@@ -16,7 +16,8 @@ from oomph.run.directory.workers import folder_of, log_of
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.examination import Named, Trail, examine
 from oomph.run.policy.first_failure import OF_THE_GANG, WorkerEnding, cause_of
-from oomph.run.supervisor.attempt_conditions import KernelReport, Machine
+from oomph.run.supervisor.attempt import KernelReport
+from oomph.run.supervisor.attempt_conditions import Machine
 from oomph.run.supervisor.chronicle import Chronicle
 from oomph.run.supervisor.closing import shown_path
 from oomph.run.supervisor.gang import Fallen

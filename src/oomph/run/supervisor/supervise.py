@@ -36,8 +36,8 @@ from oomph.run.policy.decide import (
 from oomph.run.policy.ladder import Conditions
 from oomph.run.report.account import restart_line
 from oomph.run.report.notification import Notification
-from oomph.run.supervisor.attempt import Attempt
-from oomph.run.supervisor.attempt_conditions import KernelReport, KernelWatch, Machine, conditions
+from oomph.run.supervisor.attempt import Attempt, KernelReport
+from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
 from oomph.run.supervisor.cluster import Cluster, new_cluster
