@@ -116,6 +116,17 @@ def test_lost_node_is_the_cause_and_its_worker_gets_another_place(work, alive):
     assert not any(map(alive, _pids(work)))
 
 
+def test_killed_agent_takes_its_worker_along_and_the_place_stays(work, alive):
+    result = _run(
+        work,
+        "together()\nif attempt > 1: sys.exit()\nif rank == 1: os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(50)",
+        "--workers=2",
+    )
+    assert result.returncode == 0, result.stderr
+    assert _causes(work) == [(1, "worker-lost")]
+    assert not any(map(alive, _pids(work)))
+
+
 def test_gang_waits_for_a_node_that_replaces_the_lost_one(work, wait_until):
     work.script(_WORKER + _LOST)
     words = ("--no-guard", "--engine", "ray", "--address", "local", "--workers=2", "train.py")

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 from ray import exceptions, util  # noqa: F401
 
+NOTICED_AFTER_SECONDS = 1.0
 _POOL = concurrent.futures.ThreadPoolExecutor(64)
 _NODE = threading.local()
 _ACTORS = []
@@ -76,6 +77,7 @@ class Actor:
         if not self.is_dead:
             result = getattr(self.seat, name)(*args)
         if self.is_dead:
+            time.sleep(NOTICED_AFTER_SECONDS)
             raise exceptions.RayError("the actor died")
         return result
 
