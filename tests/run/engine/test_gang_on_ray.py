@@ -11,6 +11,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from oomph.journal.events import Hung, WorkerFailed, WorkersPlaced
@@ -124,6 +125,24 @@ def test_killed_agent_takes_its_worker_along_and_the_place_stays(work, alive):
     )
     assert result.returncode == 0, result.stderr
     assert _causes(work) == [(1, "worker-lost")]
+    assert not any(map(alive, _pids(work)))
+
+
+@pytest.mark.parametrize(("is_back", "code"), [(True, 0), (False, 75)])
+def test_lost_cluster_is_looked_for_once_more(work, wait_until, is_back, code, alive):
+    work.script(_WORKER + "together()\nif attempt > 1: sys.exit()\ntime.sleep(50)")
+    words = ("--no-guard", "--engine", "ray", "--address", "local", "--workers=2", "train.py")
+    started = work.start(*words, env=_environ(work))
+    work.wait_for("start-1-0", "start-1-1")
+    if not is_back:
+        (work.folder / "lost-0").touch()
+        (work.folder / "lost-1").touch()
+    (seats,) = [each for each in psutil.Process(started.pid).children() if "ray_seats.py" in " ".join(each.cmdline())]
+    seats.kill()
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == code, err
+    assert _causes(work) == [(0, "worker-lost")]
+    assert is_back or b"oomph: 2 workers need a CPU each, and the cluster has 0\n" in err
     assert not any(map(alive, _pids(work)))
 
 

@@ -163,7 +163,7 @@ class RayEngine:
         self._seats = SeatProcess(self._python, self._address, workers)
         answer = self._answer(self._seats, lambda: False)
         if answer["is"] == "unplaced":
-            raise UsageError(str(answer["text"]))
+            raise self._trouble(str(answer["text"]))
 
     def start(
         self,
@@ -225,17 +225,15 @@ class RayEngine:
             answer = self._answer(seats, called_off)
             if answer["is"] == "placed":
                 return [RayNode(str(host), str(address)) for host, address in answer["places"]]
-            if answer.get("is_for_now") is not True or not self._has_started:
-                raise UsageError(str(answer["text"]))
-            if time.monotonic() > until:
-                raise NoRoomError(str(answer["text"]))
+            if answer.get("is_for_now") is not True or not self._has_started or time.monotonic() > until:
+                raise self._trouble(str(answer["text"]))
             if not told:
                 told = True
                 say(f"{answer['text']}: waiting for other nodes")
             time.sleep(_AGAIN_SECONDS)
 
     def _answer(self, seats: SeatProcess, called_off: Callable[[], bool]) -> Message:
-        """Return the answer to the last order. Raises UsageError if Ray fails, NoRoomError if nobody waits for it."""
+        """Return the answer to the last order. Raises UsageError or NoRoomError if none comes, or nobody waits."""
         while seats.is_open:
             if called_off():
                 raise NoRoomError("stopped before the workers had their places")
@@ -243,7 +241,13 @@ class RayEngine:
                 if message.get("is") in ("ready", "placed", "unplaced"):
                     return message
         words = seats.last_words()
-        raise UsageError(f"Ray does not start at {self._address or 'this machine'}" + (f": {words}" if words else ""))
+        raise self._trouble(
+            f"Ray does not start at {self._address or 'this machine'}" + (f": {words}" if words else "")
+        )
+
+    def _trouble(self, text: str) -> UsageError | NoRoomError:
+        """Return the error that says why the workers cannot start: later, or elsewhere, what has once worked may."""
+        return NoRoomError(text) if self._has_started else UsageError(text)
 
     def _ports(self, seats: SeatProcess, places: list[RayNode], called_off: Callable[[], bool]) -> list[int] | None:
         """Return the port that each worker's machine has chosen, or None if one of them was lost."""
@@ -258,7 +262,7 @@ class RayEngine:
                 if said is None:
                     return None
                 if said.get("is") == "refused":
-                    raise UsageError(f"{_named(places[rank])} {said.get('text')}")
+                    raise self._trouble(f"{_named(places[rank])} {said.get('text')}")
                 if said.get("is") == "ready":
                     ports[rank] = int(said["port"])
         return [ports[rank] for rank in range(len(places))]

@@ -126,7 +126,7 @@ class WorkerEngine(Protocol):
     ) -> list[PlacedWorker]:
         """Start the workers, by rank.
 
-        Raises UsageError if that is impossible, NoRoomError if machines were lost, and no others came.
+        Raises UsageError if that is impossible, NoRoomError if it was possible once, and machines were lost since.
 
         Args:
             job: the workers to start.
