@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -80,7 +81,7 @@ class Seat:
 
 def why_no_ray() -> str:
     """Explain why Ray cannot be used from this Python, or return an empty string."""
-    install = f'{sys.executable} -m pip install "oomph[ray]"'
+    install = f'{shlex.quote(sys.executable)} -m pip install "oomph[ray]"'
     try:
         version = importlib.metadata.version("ray")
     except importlib.metadata.PackageNotFoundError:
