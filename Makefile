@@ -7,6 +7,7 @@ READY := $(VENV)/ready
 DEMO := $(VENV)/demo
 OLDER := .venv-compat
 NEXT := .venv-next
+WITH_RAY := .venv-ray
 REFERENCE := docs/reference
 HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
 	tests/explain/test_linear.py tests/explain/test_crafted.py tests/run/directory/test_planted.py tests/run/checkpoint/test_manifest.py \
@@ -25,7 +26,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults slurm-lane two-hosts kernels changed mutations docs site golden transcript release install clean
+.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults ray-lane slurm-lane two-hosts kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -113,6 +114,12 @@ slurm-lane: $(READY) ## two workers through a real Slurm on this machine: killed
 
 two-hosts: $(READY) ## two workers in network namespaces, whose cable is pulled (needs root; 3 minutes)
 	$(BIN)/python benchmarks/two_hosts.py
+
+ray-lane: ## several workers on Ray: kills, a lost node, a hang; beside plain Ray Train (an environment of its own, 10 minutes)
+	test -x $(WITH_RAY)/bin/python || $(PYTHON) -m venv $(WITH_RAY)
+	$(WITH_RAY)/bin/python -m pip install --quiet --editable '.[demo,ray]' 'ray[train]' pytest pytest-timeout hypothesis
+	$(WITH_RAY)/bin/python -m pytest tests/end_to_end/test_ray.py
+	$(WITH_RAY)/bin/python benchmarks/ray_lane.py
 
 kernels: $(READY) ## 100 kills of a notebook's kernel in nbclient, 100 of it, its supervisor and its server (12 minutes on two cores)
 	$(BIN)/python benchmarks/notebook_kills.py

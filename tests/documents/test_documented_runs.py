@@ -22,6 +22,7 @@ NOT_RUN = {
     "kill -9": "needs a training that is running: test_tutorial.py",
     "python -m pytest": "the tests run it themselves",
     "oomph watch --serve": "serves until Ctrl-C: tests/watch",
+    "oomph run --engine ray": "needs a cluster: tests/end_to_end/test_ray.py",
     "oomph rehearse train.py": "takes minutes: tests/end_to_end/test_rehearsed.py; ci.md has two faults",
 }
 """The beginnings of commands that are not run here, and why."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oomph.cli.option_values import checkpoint_interval, every, number_of_workers, positive, profile_window
 from oomph.cli.output import say, write
 from oomph.cli.script_line import usage
 from oomph.errors import OutputError, UsageError
 from oomph.protocol.handover import Guarding
+
+if TYPE_CHECKING:
+    from oomph.run.supervisor.engine import WorkerEngine
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -66,10 +71,15 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--engine",
-        choices=("local", "env"),
+        choices=("local", "env", "ray"),
         default="local",
-        help="who starts the workers: oomph, on this machine (local); or a scheduler such as Slurm or Kubernetes, which"
-        " gives each oomph run its place in the environment (env)",
+        help="who starts the workers: oomph, on this machine (local); a scheduler such as Slurm or Kubernetes, which"
+        " gives each oomph run its place in the environment (env); or a Ray cluster, on its nodes (ray)",
+    )
+    add(
+        "--address",
+        metavar="ADDR",
+        help="the address of the Ray cluster (default: RAY_ADDRESS, the one on this machine, or a new one here)",
     )
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
 
@@ -211,6 +221,7 @@ def run(args: argparse.Namespace) -> int:
             notify=args.notify,
             workers=args.workers,
             under_scheduler=args.engine == "env",
+            engine=_engine(args),
         )
     )
     if args.profile is not None:
@@ -220,6 +231,17 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         _print_summary(outcome.summary.to_json())
     return outcome.exit_code
+
+
+def _engine(args: argparse.Namespace) -> Callable[[str], WorkerEngine] | None:
+    """Return what makes the engine once the Python of the script is known, or None without Ray."""
+    if args.engine != "ray":
+        if args.address is not None:
+            raise UsageError("--address is that of a Ray cluster: add --engine ray, or leave it out")
+        return None
+    from oomph.run.engine.ray_engine import RayEngine
+
+    return partial(RayEngine, address=args.address or "")
 
 
 def _run_to_resume(named: str | None, runs_dir: str | None) -> str | None:

@@ -99,6 +99,12 @@ class WorkerFailed(Fact, event="worker-failed"):
     cause: bool = False  #: the others follow from it
 
 
+class WorkersPlaced(Fact, event="workers-placed"):
+    """An engine such as Ray has given each of the workers a place."""
+
+    hosts: Sequence[str] = ()  #: the address of each worker's machine, by rank
+
+
 class Hung(Fact, event="hang"):
     """The script made no progress for longer than its phase allows. The worker is None if there is only one."""
 

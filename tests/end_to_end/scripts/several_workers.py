@@ -1,4 +1,4 @@
-"""A custom loop under MultiWorkerMirroredStrategy that saves by itself: `several_workers.py NAME [RANK STEP HOW]`.
+"""A custom loop under MultiWorkerMirroredStrategy that saves by itself: `several_workers.py NAME [RANK STEP HOW] ...`.
 
 At that step, the worker with that rank hangs, raises an exception or sends itself a signal, once for each NAME.
 """
@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 STEPS, EVERY, EACH = 30, 5, 8
-name, fault = sys.argv[1], sys.argv[2:]
+name = sys.argv[1]
+faults = {(int(r), int(s)): how for r, s, how in zip(*[iter(sys.argv[2:])] * 3)}
 config = json.loads(os.environ["TF_CONFIG"])
 rank, workers = config["task"]["index"], len(config["cluster"]["worker"])
 keras.utils.set_random_seed(1)
@@ -45,23 +46,27 @@ def train(x, y):
 
 
 def struck():
-    """Return True once, in the worker and at the step that the command line names."""
-    if fault[:2] != [str(rank), str(at)] or os.path.exists(f"{name}-struck"):
-        return False
-    Path(f"{name}-struck").write_text(f"{time.time()}\n")
-    return True
+    """Return how to fail, once in the worker and at the step that the command line names, or None."""
+    how = faults.get((rank, at))
+    if how is None or os.path.exists(f"{name}-struck-{at}"):
+        return None
+    Path(f"{name}-struck-{at}").write_text(f"{time.time()}\n")
+    return how
 
 
-at = int(step.numpy())
+at = began = int(step.numpy())
 print("from step", at, flush=True)
 while at < STEPS:
-    if struck():
-        if fault[2] == "hang":
-            time.sleep(300)  # hangs here
-        if fault[2] == "raise":
-            raise ValueError("its own")
-        os.kill(os.getpid(), getattr(signal, fault[2]))
+    how = struck()
+    if how == "hang":
+        time.sleep(300)  # hangs here
+    elif how == "raise":
+        raise ValueError("its own")
+    elif how:
+        os.kill(os.getpid(), getattr(signal, how))
     train(x[at, rank], y[at, rank])
+    if at == began:
+        Path(f"{name}-first-{rank}").write_text(f"{time.time()}\n")
     at += 1
     step.assign(at)
     if at % EVERY == 0:

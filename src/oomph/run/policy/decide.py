@@ -108,6 +108,8 @@ class Ending:
     """The signal with which a scheduler preempted training, or an empty string if it did not."""
     hung: bool = False
     """True if oomph ended the script because it made no progress."""
+    lost: bool = False
+    """True if the machine on which the worker ran, or its place there, is gone. How it ended is unknown."""
     context_lost: bool = False
     """True if the attempt ended with an error that leaves its GPU context, or its process, unusable."""
     not_compiled: bool = False

@@ -96,6 +96,7 @@ def _after_the_log(returncode: int, oom_kills: int | None, events: tuple[Event, 
 
 
 HANG, HARDWARE_FAULT, NOT_COMPILED = "hang", "hardware-fault", "xla-compile-failure"
+WORKER_LOST = "worker-lost"
 IN_PIECES = "device-oom-fragmentation"
 _LOSE_THE_CONTEXT = frozenset(("illegal-memory-access", "kernel-launch-failure", HARDWARE_FAULT))
 """Faults after which every further GPU call in the process fails, so the exception is not the script's own error."""
@@ -124,6 +125,8 @@ class Trail:
     """Other evidence, as text: the kernel log and the Python stacks at a crash."""
     unkillable: str = ""
     """The reason why the script's process survives SIGKILL, or an empty string if it has exited."""
+    lost: bool = False
+    """True if the worker's machine, or the process that holds its place there, is gone."""
     broken_gpu: bool = False
     """True if the kernel log reports that one of the script's GPUs is broken."""
     again: bool = False
@@ -162,6 +165,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         stopped=trail.stopped,
         preempted=preempted,
         hung=trail.hung,
+        lost=trail.lost,
         unkillable=trail.unkillable,
         context_lost=died_of in _LOSE_THE_CONTEXT,
         not_compiled=died_of == NOT_COMPILED and _says_so_itself(events, returncode),
@@ -179,6 +183,8 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
 def _names(trail: Trail, returncode: int) -> tuple[Named, ...]:
     if trail.hung:
         return (named(HANG),)
+    if trail.lost:
+        return (named(WORKER_LOST),)
     names = name_fault(returncode, trail.oom_kills, trail.stderr, trail.events, trail.elsewhere)
     if trail.broken_gpu:
         return (named(HARDWARE_FAULT), *(other for other in names if other.name != HARDWARE_FAULT))

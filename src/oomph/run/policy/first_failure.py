@@ -45,9 +45,9 @@ def cause_of(failures: Sequence[WorkerEnding]) -> WorkerEnding:
 
 
 def _distance(failure: WorkerEnding) -> int:
-    """Return how far a failure may be from the cause: a hang or a crash does not follow from another worker's end."""
+    """Return how far a failure may be from the cause: a hang, a loss or a crash does not follow from another's end."""
     ending = failure.ending
-    if ending.hung or ending.preempted:
+    if ending.hung or ending.preempted or ending.lost:
         return 0
     if ending.fault in CONSEQUENCES and not failure.is_frozen:
         return 4

@@ -95,6 +95,8 @@ def _how(ending: Ending) -> str:
         return f"needs a new process ({ending.restart_requested})"
     if ending.hung:
         return "was stopped because it made no progress (hang)"
+    if ending.lost:
+        return "was lost, with its machine or its place there"
     name = ProcessEnd(ending.returncode).name
     if ending.returncode >= 0:
         return f"ended with {name} ({ending.fault})"

@@ -14,6 +14,7 @@ from oomph.journal.events import FitStarted, GuardInstalled
 from oomph.journal.journal import facts
 from oomph.protocol.progress import Phase
 from oomph.run.supervisor.cluster import Cluster
+from oomph.run.supervisor.engine import WorkerEngine
 from oomph.run.supervisor.gang import Worker
 from oomph.terminal.amounts import counted
 from oomph.terminal.message import shown_line
@@ -44,7 +45,7 @@ class Assembly:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Cluster | WorkerEngine,
         say: Callable[[str], None],
         first_rank: int = 0,
         clock: Callable[[], float] = time.monotonic,

@@ -12,10 +12,10 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from subprocess import DEVNULL
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from oomph.process.child import returncode_of
-from oomph.process.process_group import Patience, ProcessGroup
+from oomph.process.process_group import Patience, ProcessGroup, is_stopped
 from oomph.process.spawn import Tripwire, Watchdog, spawn
 from oomph.run.hang.limits import Hang
 from oomph.run.hang.watch import Watch
@@ -24,6 +24,17 @@ from oomph.run.supervisor.stop_requests import Arrival, Forwarding, Signals
 
 _POLL_SECONDS = 0.1
 _OF_THE_FRONT = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+
+
+class KernelReport(NamedTuple):
+    """The kernel's report on an attempt."""
+
+    oom_kills: int | None
+    """The number of new OOM kills in oomph's control group, or None if they are not counted there."""
+    lines: Sequence[str]
+    """The lines of the kernel log about the script and its GPUs."""
+    broken_gpu: str
+    """The UUID of the GPU that the log reports as broken, if any, or its bus address if NVML doesn't know it."""
 
 
 class Ended(NamedTuple):
@@ -41,6 +52,10 @@ class Ended(NamedTuple):
     """The hang that made oomph end the script, or None if there was none."""
     unkillable: str = ""
     """The reason why the process survives SIGKILL, or an empty string if it has exited."""
+    kernel: KernelReport | None = None
+    """The report of the kernel of the process's machine, if that is another one than the supervisor's."""
+    is_lost: bool = False
+    """True if that machine, or the process that holds its place there, is gone."""
 
 
 class Attempt:
@@ -92,6 +107,11 @@ class Attempt:
     def is_running(self) -> bool:
         """True until the process has exited, or is known to survive SIGKILL."""
         return returncode_of(self.pid) is None and not self._group.unkillable
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if the process is stopped, as by SIGSTOP."""
+        return is_stopped(self.pid)
 
     def ended(self) -> Ended:
         """Return how the process ended, once it is no longer running, and show the rest of its output."""
@@ -194,7 +214,17 @@ class Attempt:
         time.sleep(_POLL_SECONDS)
 
 
-def attend(attempts: Sequence[Attempt], signals: Signals) -> None:
+class Attended(Protocol):
+    """A process that the loop attends to."""
+
+    def sources(self) -> list[int]:
+        """Return the descriptors that become readable when there is something to attend to."""
+
+    def attend(self, ready: Collection[int], arrivals: Sequence[Arrival]) -> None:
+        """Pass on output, heartbeats and signals."""
+
+
+def attend(attempts: Sequence[Attended], signals: Signals) -> None:
     """Wait until something happens, and let each of the running processes' attempts handle it."""
     ready = signals.wait([fd for attempt in attempts for fd in attempt.sources()], _POLL_SECONDS)
     arrivals = signals.take()

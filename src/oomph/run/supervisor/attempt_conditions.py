@@ -14,6 +14,7 @@ from oomph.journal.journal import Event, facts, last
 from oomph.process import available_memory
 from oomph.run.policy.ladder import Conditions
 from oomph.run.supervisor import effects
+from oomph.run.supervisor.attempt import KernelReport
 from oomph.terminal.console import Ticking
 
 _REFUSED, _RESTART_ONLY = "refused", "restart only"
@@ -74,25 +75,19 @@ class KernelWatch:
         self._machine = machine
         self._kernel = kernel_log.KernelLog()
         self._kills = available_memory.oom_kills()
-        self.oom_kills: int | None = None
-        """The number of new OOM kills in oomph's control group."""
-        self.kernel_lines: list[str] = []
-        """The lines of the kernel log about the script and its GPUs."""
-        self.broken_gpu = ""
-        """The UUID of the GPU that the log reports as broken, if any, or its bus address if NVML doesn't know it."""
 
-    def look_back(self, pids: Collection[int]) -> None:
-        """Collect what happened during the attempt, once it has ended."""
+    def look_back(self, pids: Collection[int]) -> KernelReport:
+        """Return the report on the attempt, once it has ended."""
         now = available_memory.oom_kills()
-        self.oom_kills = None if self._kills is None or now is None else now - self._kills
+        oom_kills = None if self._kills is None or now is None else now - self._kills
         lines = self._kernel.read()
         self._kernel.close()
         if not lines:
-            return
+            return KernelReport(oom_kills, (), "")
         uuids = {gpu.bus: gpu.uuid for gpu in self._machine.gpus}
-        self.kernel_lines = kernel_log.that_concern(lines, pids, uuids)
-        bus = kernel_log.broken_bus(self.kernel_lines, uuids)
-        self.broken_gpu = "" if bus is None else uuids.get(bus, bus)
+        concerning = kernel_log.that_concern(lines, pids, uuids)
+        bus = kernel_log.broken_bus(concerning, uuids)
+        return KernelReport(oom_kills, concerning, "" if bus is None else uuids.get(bus, bus))
 
 
 def conditions(

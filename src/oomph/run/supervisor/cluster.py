@@ -31,20 +31,30 @@ class Cluster(NamedTuple):
 
     def environ_of(self, rank: int) -> dict[str, str]:
         """Return the variables that one worker gets."""
-        config = {"cluster": {"worker": self.addresses}, "task": {"type": "worker", "index": rank}}
+        config = tf_config(self.addresses, rank)
         mine = share_of(self.gpus, rank, self.workers)
-        return {TF_CONFIG: json.dumps(config)} | ({"CUDA_VISIBLE_DEVICES": ",".join(mine)} if mine else {})
+        return {TF_CONFIG: config} | ({"CUDA_VISIBLE_DEVICES": ",".join(mine)} if mine else {})
 
     def is_served(self, rank: int) -> bool:
         """True if somebody listens at a worker's address, as every strategy for several workers does."""
-        try:
-            host, _, port = self.addresses[rank].rpartition(":")
-            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
-        except ConnectionRefusedError:
-            return False
-        except (OSError, ValueError):
-            pass  # unknown
-        return True
+        host, _, port = self.addresses[rank].rpartition(":")
+        return not port.isdecimal() or is_anyone_at(host.strip("[]"), int(port))
+
+
+def tf_config(addresses: Sequence[str], rank: int) -> str:
+    """Return the value of TF_CONFIG for one of the workers at these addresses."""
+    return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": rank}})
+
+
+def is_anyone_at(host: str, port: int) -> bool:
+    """True unless it is known that nobody listens there."""
+    try:
+        socket.create_connection((host, port), _CONNECT_SECONDS).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        pass  # unknown
+    return True
 
 
 def new_cluster(workers: int, gpus: Sequence[str]) -> Cluster:

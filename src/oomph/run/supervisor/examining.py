@@ -17,7 +17,8 @@ from oomph.run.directory.workers import log_of
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.examination import Named, Trail, examine
 from oomph.run.policy.first_failure import OF_THE_GANG, WorkerEnding, cause_of
-from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine
+from oomph.run.supervisor.attempt import KernelReport
+from oomph.run.supervisor.attempt_conditions import Machine
 from oomph.run.supervisor.chronicle import Chronicle
 from oomph.run.supervisor.closing import shown_path
 from oomph.run.supervisor.gang import Fallen
@@ -57,9 +58,9 @@ class Examining:
         injection = Injection.read()
         self._rehearsed_before = injection is not None and bool(injection.earlier)
 
-    def cause_of(self, fallen: Sequence[Fallen], around: KernelWatch) -> ExaminedWorker:
+    def cause_of(self, fallen: Sequence[Fallen], here: KernelReport) -> ExaminedWorker:
         """Return the ending that explains the others. Of several workers, record all failures, and show this one's."""
-        examined = [self._examined(each, around) for each in fallen]
+        examined = [self._examined(each, here) for each in fallen]
         endings = [WorkerEnding(each.fallen.worker.rank, each.ending, each.fallen.is_frozen) for each in examined]
         cause = cause_of(endings)
         found = examined[endings.index(cause)]
@@ -71,12 +72,12 @@ class Examining:
             self._show_last_words(found)
         return found
 
-    def _examined(self, fallen: Fallen, around: KernelWatch) -> ExaminedWorker:
+    def _examined(self, fallen: Fallen, here: KernelReport) -> ExaminedWorker:
         """Return a worker's faults and its ending. If the examination fails, return only what the exit code shows."""
         ended = fallen.ended
         try:
             blind = not self._settings.guarding.guard or self._run is None
-            names, ending = examine(self._trail(fallen, around), wrapped=self._is_wrapped, blind=blind)
+            names, ending = examine(self._trail(fallen, here), wrapped=self._is_wrapped, blind=blind)
         except Exception as error:
             self._voice.say(f"the script's ending could not be examined: {type(error).__name__}: {error}")
             how = ProcessEnd(ended.returncode).name
@@ -85,12 +86,13 @@ class Examining:
             ending = replace(ending, worker=fallen.worker.rank, between_workers=ending.fault in OF_THE_GANG)
         return ExaminedWorker(fallen, names, ending)
 
-    def _trail(self, fallen: Fallen, around: KernelWatch) -> Trail:
+    def _trail(self, fallen: Fallen, here: KernelReport) -> Trail:
         ended, (_, _, watch, record) = fallen.ended, fallen.worker
-        elsewhere = [watch.crash_stacks(), *around.kernel_lines, limit_in_words(self._machine.environ)]
+        kernel = ended.kernel or here
+        elsewhere = [watch.crash_stacks(), *kernel.lines, limit_in_words(self._machine.environ)]
         return Trail(
             ended.returncode,
-            around.oom_kills,
+            kernel.oom_kills,
             ended.stderr,
             ended.stopped,
             record.events(),
@@ -98,8 +100,9 @@ class Examining:
             asked=ended.asked,
             hung=ended.hang is not None or fallen.is_frozen,
             unkillable=ended.unkillable,
+            lost=ended.is_lost,
             elsewhere="\n".join(elsewhere),
-            broken_gpu=bool(around.broken_gpu),
+            broken_gpu=bool(kernel.broken_gpu),
             again=self._chronicle.attempt > 1 or self._rehearsed_before,
             went_further=self._rehearsed_before or self._chronicle.went_further(),
         )

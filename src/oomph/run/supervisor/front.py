@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 from oomph.files.opening import OwnFile
@@ -153,11 +153,11 @@ class LogFront:
 
     is_shown = False
 
-    def __init__(self, log: OwnFile | None) -> None:
-        """Keep the last part of the output in `log`, or only in memory."""
+    def __init__(self, log: OwnFile | None, show: Callable[[bytes], bytes] | None = None) -> None:
+        """Keep the last part of the output in `log`, or only in memory. `show` gets each chunk, and returns b""."""
         self._null_fd = os.open(os.devnull, os.O_WRONLY)
         self._tail = Tail(log)
-        self._pump = Pump(self._null_fd, self._tail, lambda data: b"")
+        self._pump = Pump(self._null_fd, self._tail, show or (lambda data: b""))
         self.script_fd = self._pump.script_fd
 
     def started(self) -> None:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from oomph.process.process_group import is_stopped
 from oomph.run.hang.culprit import Standing, culprit
 from oomph.run.hang.limits import Hang
-from oomph.run.hang.watch import Watch, waits_in_tensorflow
-from oomph.run.supervisor.attempt import Attempt, Ended, attend
+from oomph.run.hang.watch import waits_in_tensorflow
+from oomph.run.supervisor.attempt import Ended, attend
+from oomph.run.supervisor.engine import WorkerProcess, WorkerWatch
 from oomph.run.supervisor.script_record import ScriptRecord
 from oomph.run.supervisor.stop_requests import Signals
 
@@ -28,8 +28,8 @@ class Worker(NamedTuple):
     """One process of an attempt, and what is known of it."""
 
     rank: int
-    attempt: Attempt
-    watch: Watch
+    attempt: WorkerProcess
+    watch: WorkerWatch
     record: ScriptRecord
 
 
@@ -142,7 +142,7 @@ class Gang:
 
     def _is_sent(self, ended: Ended, now: float) -> bool:
         """True if a process ended because of our signals. One that was killed before we sent SIGKILL did not."""
-        if self._ended_at is None:
+        if self._ended_at is None or ended.is_lost:
             return False
         return ended.returncode != -signal.SIGKILL or now >= self._ended_at + _TERMINATE_SECONDS
 
@@ -157,7 +157,7 @@ class Gang:
 
     def _end(self, running: Sequence[Worker]) -> None:
         """End workers. A stopped one is killed at once: SIGTERM would first wake it, and it would train on."""
-        self._frozen = frozenset(worker.rank for worker in running if is_stopped(worker.attempt.pid))
+        self._frozen = frozenset(worker.rank for worker in running if worker.attempt.is_stopped)
         for worker in running:
             if worker.rank in self._frozen:
                 worker.attempt.kill_within(0.0)
@@ -166,7 +166,7 @@ class Gang:
 
     def _standing(self, worker: Worker, found: Hang, is_found: bool) -> Standing:
         """Describe where a worker stands; `found` is the hang of the one that was silent for too long."""
-        progress, pid = worker.record.progress(), worker.attempt.pid
-        stands = found if is_found else worker.watch.standing(pid, found.limit_seconds)
+        progress, attempt = worker.record.progress(), worker.attempt
+        stands = found if is_found else worker.watch.standing(attempt.pid, found.limit_seconds)
         steps = 0 if progress is None else progress.steps
-        return Standing(worker.rank, stands, steps, is_stopped(pid), waits_in_tensorflow(stands))
+        return Standing(worker.rank, stands, steps, attempt.is_stopped, waits_in_tensorflow(stands))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
@@ -30,9 +31,10 @@ from oomph.run.scheduled.gathering import Gathering, reachable_name
 from oomph.run.scheduled.peers import Peers
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.cluster import why_not_formed
+from oomph.run.supervisor.engine import WorkerEngine
 from oomph.run.supervisor.interpreter import python_of
-from oomph.run.supervisor.notifying import target_of
-from oomph.run.supervisor.settings import Settings, look
+from oomph.run.supervisor.notifying import Target, target_of
+from oomph.run.supervisor.settings import MachineAtStart, Settings, look
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice, say
@@ -64,6 +66,8 @@ class Request:
     """The number of processes that run the script at the same time."""
     under_scheduler: bool = False
     """True if a scheduler starts the processes, each with its own `oomph run`."""
+    engine: Callable[[str], WorkerEngine] | None = field(default=None, compare=False)
+    """Returns the engine that starts the workers elsewhere, given the Python of the script; None for no engine."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -74,7 +78,8 @@ def launch(request: Request) -> RunOutcome:
     mine = _place(request, command) if request.under_scheduler else None
     if mine is not None:
         request = _of_the_job(request, mine, command)
-    trouble = "" if request.workers == 1 or mine is not None else why_not_formed(command.form, os.environ)
+    is_alone = mine is not None or (request.workers == 1 and request.engine is None)
+    trouble = "" if is_alone else why_not_formed(command.form, os.environ)
     if trouble:
         raise UsageError(trouble)
     know_secrets(command.words, os.environ)
@@ -85,16 +90,38 @@ def launch(request: Request) -> RunOutcome:
         raise UsageError(f"--workers {request.workers} needs more open files at a time than ulimit -n allows: raise it")
     if are_too_few():
         _run_plainly(command, python)
+    engine = None if request.engine is None else request.engine(python or sys.executable)
+    try:
+        if engine is not None:
+            engine.connect(request.workers)
+        return _supervise(request, command, python, engine, notify, mine)
+    finally:
+        if engine is not None:
+            engine.close()
+
+
+def _supervise(
+    request: Request,
+    command: Command,
+    python: str,
+    engine: WorkerEngine | None,
+    notify: Target | None,
+    mine: Allocation | None,
+) -> RunOutcome:
     if mine is None or mine.workers == 1:
         run, peers = _open(request, command, python), None
     else:
         run, peers = _gathered(request, command, python, mine)
+    if run is None and engine is not None:
+        raise UsageError("workers on several machines need a run directory that all of them share: give --run-dir")
     settings = Settings(
         guarding=request.guarding,
-        machine_at_start=look(command, python),
+        machine_at_start=look(command, python) if engine is None else MachineAtStart(),
         allowed=request.allowed,
         typed=request.typed,
         workers=1 if peers is not None else request.workers,
+        python=request.python or "",
+        engine=engine,
         notify=notify,
     )
     try:

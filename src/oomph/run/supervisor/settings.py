@@ -15,6 +15,7 @@ from oomph.terminal.console import say
 if TYPE_CHECKING:
     from oomph.doctor.snapshot import Snapshot
     from oomph.process.command import Command
+    from oomph.run.supervisor.engine import WorkerEngine
     from oomph.run.supervisor.notifying import Target
 
 
@@ -105,5 +106,9 @@ class Settings:
     machine_at_start: MachineAtStart = field(default_factory=MachineAtStart)
     workers: int = 1
     """The number of processes that run the script at the same time, as workers of one cluster."""
+    python: str = ""
+    """The Python after --python, or "" if the user leaves the choice to oomph."""
+    engine: WorkerEngine | None = None
+    """The engine that starts the workers on other machines, or None to start them on this one."""
     notify: Target | None = None
     """Where to send notifications (`--notify`), or None to send none."""

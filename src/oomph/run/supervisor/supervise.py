@@ -7,12 +7,13 @@ import signal
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from oomph.errors import UsageError
 from oomph.files.oomph_folder import folder_of
 from oomph.files.opening import OwnFile
 from oomph.gpu.memory_in_use import visible
-from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable, WorkerFailed
+from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable, WorkerFailed, WorkersPlaced
 from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.process.command import Command
 from oomph.process.process_group import Terminal
@@ -39,13 +40,14 @@ from oomph.run.report.account import restart_line
 from oomph.run.report.notification import Notification
 from oomph.run.scheduled.peers import Peers
 from oomph.run.supervisor.assembly import Assembly
-from oomph.run.supervisor.attempt import Attempt
+from oomph.run.supervisor.attempt import Attempt, KernelReport
 from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, conditions
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
 from oomph.run.supervisor.cluster import Cluster, new_cluster
 from oomph.run.supervisor.common_checkpoint import ahead, saved_in
 from oomph.run.supervisor.effects import environ_after, handover, set_aside, surrounding
+from oomph.run.supervisor.engine import GangJob, NoRoomError, WorkerEngine
 from oomph.run.supervisor.examining import ExaminedWorker, Examining
 from oomph.run.supervisor.front import LogFront, StandardInput, TerminalFront
 from oomph.run.supervisor.gang import Gang, Worker
@@ -125,6 +127,8 @@ class Supervisor:
             if self._peers is not None:
                 self._peers.announce(outcome_of(self._peers.rank, self._peers.host, Ending(2, ""), Finish(2)))
             raise
+        except NoRoomError as error:
+            return self._leave(str(error), signals, monitoring)
         try:
             judged, worker = self._judge(gang, around, signals)
         finally:
@@ -141,18 +145,27 @@ class Supervisor:
             self._agree()
         return action
 
+    def _leave(self, reason: str, signals: Signals, monitoring: Monitoring) -> Finish | Requeue:
+        """End the run, since there are no machines left for another attempt, or nobody waits for them any more."""
+        signum = _called_off_by(signals)
+        action = Finish(128 + signum) if signum else Requeue(reason)
+        monitoring.close()
+        self._voice.say(reason)
+        self._chronicle.close_attempt(action.exit_code)
+        return action
+
     def _judge(self, gang: Gang, around: KernelWatch, signals: Signals) -> tuple[Judged, Worker]:
         """Wait until the attempt ends, diagnose it, decide what to do, and clean up before a restart.
 
         Also returns the worker that ended it.
         """
         fallen = gang.wait()
-        around.look_back(gang.pids)
-        cause = self._examining.cause_of(fallen, around)
+        here = around.look_back(gang.pids)
+        cause = self._examining.cause_of(fallen, here)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
         if self._peers is not None:
             ending = _among_others(ending, self._peers.rank, gang.is_called_off, ended.hang)
-        there = self._conditions(cause, around)
+        there = self._conditions(cause, here)
         action = decide(ending, self._ledger, there, self._settings.allowed)
         if self._peers is not None:
             self._peers.announce(outcome_of(self._peers.rank, self._peers.host, ending, action))
@@ -161,11 +174,13 @@ class Supervisor:
             self._chronicle.write(Unkillable(reason=held))
             self._voice.say(f"the script does not exit: {held}")
         elif isinstance(action, Restart) and self._peers is None:
-            self._wait_for_memory(signals)
+            if self._settings.engine is None:
+                self._wait_for_memory(signals)
             ending = replace(ending, called_off=_called_off_by(signals))
         ending = replace(ending, unkillable=held)
         action = hindered(action, ending)
-        judged = Judged(ended, cause.names, ending, there, action, around.oom_kills, around.kernel_lines)
+        kernel = ended.kernel or here
+        judged = Judged(ended, cause.names, ending, there, action, kernel.oom_kills, kernel.lines)
         return judged, cause.fallen.worker
 
     def _concluded(self, judged: Judged, peers: Peers) -> Action:
@@ -194,6 +209,9 @@ class Supervisor:
             cluster = Cluster(self._peers.addresses)
         assembly = None if cluster is None else Assembly(cluster, self._say_once, self._first_rank)
         gang = Gang(signals, self._settings.patience.terminate_seconds, self._tell_hang)
+        if self._settings.engine is not None:
+            self._place(self._settings.engine, gang, signals)
+            return gang
 
         def meanwhile(_: int) -> None:
             self._meanwhile(monitoring, gang, assembly)
@@ -224,6 +242,35 @@ class Supervisor:
             gang.close()
             raise
         return gang
+
+    def _place(self, engine: WorkerEngine, gang: Gang, signals: Signals) -> None:
+        """Start the workers on the machines that the engine finds. Raises UsageError or NoRoomError."""
+        number, runs = self._chronicle.attempt, [run for run in self._runs if run is not None]
+        records = [self._chronicle.script, *(self._record_of(run, number) for run in runs[1:])]
+        job = GangJob(
+            words=self._command.words,
+            python=self._settings.python,
+            folder=Path.cwd(),
+            run_dirs=tuple(run.path for run in runs),
+            entropies=tuple(run.record.entropy for run in runs),
+            attempt=number,
+            guarding=self._settings.guarding,
+            changes=self._ledger.changes,
+        )
+
+        assembly = Assembly(engine, self._say_once) if len(runs) > 1 else None
+
+        def meanwhile() -> None:
+            self._notifier.attend()
+            if assembly is not None:
+                assembly.attend(gang.workers)
+
+        placed = engine.start(
+            job, gang.found_hanging, meanwhile, self._voice.say, lambda: bool(_called_off_by(signals))
+        )
+        self._chronicle.write(WorkersPlaced(hosts=[each.host for each in placed]))
+        for rank, (process, watch, _) in enumerate(placed):
+            gang.workers.append(Worker(rank, process, watch, records[rank]))
 
     def _record_of(self, run: RunDirectory | None, attempt: int) -> ScriptRecord:
         """Prepare the run directory of a worker, other than the first, for its next attempt."""
@@ -265,13 +312,13 @@ class Supervisor:
         memory = MemoryOutcome(self._run.path, number)
         return NativeReports(OwnFile(self._run.path, name), memory, tell, monitoring.read_report, self._native_lines)
 
-    def _conditions(self, failure: ExaminedWorker, around: KernelWatch) -> Conditions:
+    def _conditions(self, failure: ExaminedWorker, here: KernelReport) -> Conditions:
         returncode, (rank, *_, record) = failure.fallen.ended.returncode, failure.fallen.worker
         if returncode == 0:
             return Conditions()  # nothing will be changed: do not wait for NVML
         run, workers = self._runs[rank], self._settings.workers
         is_spare = workers == 1 or len(self._machine.gpus) > workers
-        broken = around.broken_gpu if is_spare else ""
+        broken = here.broken_gpu if is_spare and self._settings.engine is None else ""
         return conditions(self._machine, broken, record.events(), None if run is None else run.path, returncode)
 
     def _tell_hang(self, rank: int, hang: Hang) -> None:

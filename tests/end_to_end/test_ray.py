@@ -1,0 +1,120 @@
+"""`oomph run --engine ray` on a real Ray cluster of two nodes: a training survives what befalls workers and nodes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from conftest import arrays
+from ray_cluster import __file__ as cluster_file
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason='needs Ray: pip install "oomph[ray]"'),
+]
+SCRIPT = "several_workers.py"
+SECONDS = 240
+
+
+class RunningCluster:
+    """A Ray cluster in a process of its own."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, cluster_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        self.address = self._answer()
+
+    def order(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n".encode())
+        self._process.stdin.flush()
+        assert self._answer() == "done"
+
+    def close(self) -> list[psutil.Process]:
+        """Shut the cluster down, and return its processes that are left."""
+        there = psutil.Process(self._process.pid).children(recursive=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._process.stdout.close()
+        return psutil.wait_procs(there, 20)[1]
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().decode().strip()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RunningCluster]:
+    running = RunningCluster()
+    yield running
+    assert running.close() == []
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shared: Any) -> dict[str, Any]:
+    """Return the weights that two local workers train undisturbed."""
+    shared.script(SCRIPT)
+    assert shared.oomph("--no-guard", "--workers", "2", SCRIPT, "plain").returncode == 0
+    return arrays(shared.folder / "plain-0.npz")
+
+
+def _assert_trained(folder: Path, wanted: dict[str, Any]) -> None:
+    for rank in range(2):
+        found = arrays(folder / f"ours-{rank}.npz")
+        assert found.keys() == wanted.keys()
+        for key, value in wanted.items():
+            np.testing.assert_allclose(found[key], value, rtol=0, atol=1e-12)
+
+
+def test_worker_then_node_then_hang_end_with_the_weights_of_an_undisturbed_run(work, cluster, undisturbed):
+    work.script(SCRIPT)
+    faults = ("1", "7", "SIGKILL", "1", "13", "hang", "0", "23", "hang")
+    on_ray = ("--engine", "ray", "--address", cluster.address, "--workers", "2")
+    running = work.start(*on_ray, SCRIPT, "ours", *faults, env={"OOMPH_TEST_HANG_FLOOR": "8"})
+    running.wait_for(lambda: (work.folder / "ours-struck-13").exists(), SECONDS)
+    cluster.order("remove")
+    cluster.order("add")
+    ended = running.finish(SECONDS)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    _assert_trained(work.folder, undisturbed)
+    causes = [event.fact for event in ended.events("worker-failed") if event.fact.cause]
+    assert [each.fault for each in causes] == ["killed", "worker-lost", "hang"]
+    assert (causes[0].worker, causes[2].worker) == (1, 0)
+    assert SCRIPT in ended.events("hang")[-1].fact.line
+    assert [line for line in ended.stdout.splitlines() if line.startswith("from step")] == [
+        "from step 0",
+        "from step 5",
+        "from step 10",
+        "from step 20",
+    ]
+
+
+def test_own_error_ends_the_run_though_ray_itself_would_try_again(work, cluster):
+    work.script(SCRIPT)
+    on_ray = ("--engine", "ray", "--address", cluster.address, "--workers", "2")
+    ended = work.oomph(*on_ray, SCRIPT, "ours", "1", "7", "raise")
+    assert ended.returncode == 1
+    assert ended.summary["attempts"] == 1
+    assert "oomph:   | ValueError: its own" in ended.stderr
+
+
+def test_cluster_of_its_own_leaves_no_process_behind(work):
+    work.write("import os\nassert 'TF_CONFIG' not in os.environ\n")
+    before = {process.pid for process in psutil.process_iter()}
+    ended = work.oomph("--engine", "ray", "--address", "local", "--no-guard", "train.py")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    mine = [each for each in psutil.process_iter(["pid", "cmdline"]) if each.pid not in before]
+    left = [each for each in mine if "ray" in " ".join(each.info["cmdline"] or ())]
+    assert psutil.wait_procs(left, 10)[1] == []

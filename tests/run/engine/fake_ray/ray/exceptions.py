@@ -1,0 +1,6 @@
+class RayError(Exception):
+    pass
+
+
+class GetTimeoutError(RayError):
+    pass
