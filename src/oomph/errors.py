@@ -5,6 +5,8 @@ OomphError
  ├── ExamineError          the input to examine cannot be read                      exit 3
  ├── OutputError           there is nowhere to print to                            exit 2
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
+ ├── StoreError            the store of a run cannot be reached, read or written     exit 2
+ │    └── SupersededError  another oomph run writes the store now
  ├── CheckpointError       a checkpoint cannot be written or fails verification
  ├── UnsupportedError      the installed Keras or TensorFlow lacks what the guard needs
  ├── IsolatedError         a function run in its own process did not return
@@ -46,6 +48,16 @@ class RunDirectoryError(OomphError):
     """The run directory is not writable, is in use by another oomph, or is not an oomph run."""
 
     exit_code = 2
+
+
+class StoreError(OomphError):
+    """The store of a run cannot be reached, read or written."""
+
+    exit_code = 2
+
+
+class SupersededError(StoreError):
+    """Another oomph run writes the store now."""
 
 
 class CheckpointError(OomphError):

@@ -28,6 +28,7 @@ from oomph.run.supervisor.cluster import why_not_formed
 from oomph.run.supervisor.interpreter import python_of
 from oomph.run.supervisor.notifying import target_of
 from oomph.run.supervisor.settings import Settings, look
+from oomph.run.supervisor.storing import StoreOfRun, folder_to_resume, open_store
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice, say
@@ -57,6 +58,8 @@ class Request:
     """The command or the web address that receives notifications, or None for none."""
     workers: int = 1
     """The number of processes that run the script at the same time."""
+    store: str | None = None
+    """The URL of the store that the run is copied to, or None for none."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -67,7 +70,7 @@ def launch(request: Request) -> RunOutcome:
     trouble = "" if request.workers == 1 else why_not_formed(command.form, os.environ)
     if trouble:
         raise UsageError(trouble)
-    know_secrets(command.words, os.environ)
+    know_secrets([*command.words, *((request.store,) if request.store else ())], os.environ)
     notify = None if request.notify is None else target_of(request.notify)
     _check_directories(request)
     python = python_of(command, request.python, say)
@@ -75,6 +78,10 @@ def launch(request: Request) -> RunOutcome:
         raise UsageError(f"--workers {request.workers} needs more open files at a time than ulimit -n allows: raise it")
     if are_too_few():
         _run_plainly(command, python)
+    store = None
+    if request.store is not None:
+        store = open_store(request.store, command.words, request.resume is not None)
+        request = _with_stored_run(request, store)
     run = _open(request, command, python)
     settings = Settings(
         guarding=request.guarding,
@@ -85,7 +92,7 @@ def launch(request: Request) -> RunOutcome:
         notify=notify,
     )
     try:
-        return Supervisor(command, python, run, settings).supervise()
+        return Supervisor(command, python, run, settings, store).supervise()
     finally:
         if run is not None:
             run.close()
@@ -131,6 +138,17 @@ def _run_plainly(command: Command, python: str) -> NoReturn:
         raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error
 
 
+def _with_stored_run(request: Request, store: StoreOfRun) -> Request:
+    """Return the request with the run directory of the run in the store, if that is to be resumed."""
+    if request.resume is None or store.record is None:
+        return request
+    if store.record.status == FINISHED:
+        say(f"nothing to resume: the run in {store.shown} has finished; this is a new run")
+        return request if request.resume else replace(request, resume=None)
+    found = folder_to_resume(store, store.record, request.resume or request.run_dir, request.runs_dir)
+    return replace(request, resume=str(found))
+
+
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
     """Open the run directory, or return None if the default one cannot be written. The script then runs without it."""
     run, why_anew = (None, []) if request.resume is None else _resume(request, command)
@@ -161,7 +179,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     try:
         return RunDirectory.create_default(command.name, record, request.runs_dir)
     except RunDirectoryError as error:
-        if request.runs_dir is not None:
+        if request.runs_dir is not None or request.store is not None:
             raise
         say(f"{error}; running without one: no checkpoints, no journal (choose another place with --run-dir)")
         return None

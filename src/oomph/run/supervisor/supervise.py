@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from oomph.errors import UsageError
+from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.opening import OwnFile
 from oomph.gpu.memory_in_use import visible
 from oomph.journal.events import GpuMemoryBack, GpuMemoryHeld, Unkillable
@@ -52,6 +52,7 @@ from oomph.run.supervisor.script_findings import ScriptFindings
 from oomph.run.supervisor.script_record import ScriptRecord, prepare
 from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
+from oomph.run.supervisor.storing import Copier, StoreOfRun
 from oomph.terminal.console import Voice
 
 _SILENT_WAIT_SECONDS = 2.0
@@ -60,17 +61,25 @@ _SILENT_WAIT_SECONDS = 2.0
 class Supervisor:
     """Supervises one `oomph run`, and owns the signal handlers and the terminal while the script is alive."""
 
-    def __init__(self, command: Command, python: str, run: RunDirectory | None, settings: Settings) -> None:
+    def __init__(
+        self,
+        command: Command,
+        python: str,
+        run: RunDirectory | None,
+        settings: Settings,
+        store: StoreOfRun | None = None,
+    ) -> None:
         self._command, self._python, self._run, self._settings = command, python, run, settings
         self._run_dir = None if run is None else run.path
         self._runs = [None if run is None else directory_of(run, rank) for rank in range(settings.workers)]
-        self._has_looked_for_strategy = False
+        self._has_looked_for_strategy = self._is_taken = False
         self._chronicle = Chronicle(self._run_dir, 0 if run is None else run.record.attempts)
         self._ledger = Ledger()
         self._machine = Machine(os.environ)
         self._timings, self._floor = Timings(), floor_seconds()
         self._voice, self._stdin = Voice(), StandardInput()
         self._notifier = Notifier(settings.notify, self._voice.say, command.shown, shown(run))
+        self._copier = None if store is None or run is None else Copier(run.path, store, self._voice)
         self._native_lines: set[bytes] = set()
         self._examining = Examining(settings, command, run, self._chronicle, self._machine, self._voice)
 
@@ -93,6 +102,8 @@ class Supervisor:
             )  # fmt: skip
             outcome = closing.close(action)
             self._notifier.close()
+            if self._copier is not None:
+                self._copier.close()
             return outcome
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
@@ -134,6 +145,12 @@ class Supervisor:
         Also returns the worker that ended it.
         """
         fallen = gang.wait()
+        if self._is_taken:
+            gang.end_groups(_SILENT_WAIT_SECONDS)
+            raise RunDirectoryError(
+                f"{shown(self._run)} has been taken by an oomph run on another host while this one did not respond:"
+                " the script was stopped here"
+            )
         around.look_back(gang.pids)
         cause = self._examining.cause_of(fallen, around)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
@@ -200,11 +217,22 @@ class Supervisor:
         return TerminalFront(terminal, log, self._reports(number, monitoring), self._voice)
 
     def _meanwhile(self, monitoring: Monitoring, gang: Gang, cluster: Cluster | None) -> None:
+        self._keep_directory(gang)
         self._machine.listen()
         monitoring.attend(gang.workers[0].attempt.pid)
         self._notifier.attend()
+        if self._copier is not None:
+            self._copier.attend()
         if cluster is not None and not self._has_looked_for_strategy:
             self._look_for_strategy(gang, cluster)
+
+    def _keep_directory(self, gang: Gang) -> None:
+        """End the script at once if an oomph on another host has taken the run directory, which both would write."""
+        if self._run is None or self._is_taken or self._run.is_kept():
+            return
+        self._is_taken = True
+        for worker in gang.workers:
+            worker.attempt.kill_within(0.0)
 
     def _look_for_strategy(self, gang: Gang, cluster: Cluster) -> None:
         """Say so if the script trains although nobody listens at the worker's address."""
