@@ -7,6 +7,7 @@ READY := $(VENV)/ready
 DEMO := $(VENV)/demo
 OLDER := .venv-compat
 NEXT := .venv-next
+STORE := .venv-store
 REFERENCE := docs/reference
 HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
 	tests/explain/test_linear.py tests/explain/test_crafted.py tests/run/directory/test_planted.py tests/run/checkpoint/test_manifest.py \
@@ -25,7 +26,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults kernels changed mutations docs site golden transcript release install clean
+.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults store-lane kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -107,6 +108,11 @@ kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moment
 
 worker-faults: $(READY) ## 50 random faults in four workers, 20 kills of their launcher (2 minutes on two cores)
 	$(BIN)/python benchmarks/worker_faults.py
+
+store-lane: ## runs copied to a real S3 server, which refuses, breaks off or hangs, in an environment of its own (2 minutes)
+	test -x $(STORE)/bin/python || $(PYTHON) -m venv $(STORE)
+	$(STORE)/bin/python -m pip install --quiet --editable '.[store]' s3fs 'moto[server]>=5' pytest pytest-timeout hypothesis
+	$(STORE)/bin/python -m pytest tests/run/store
 
 kernels: $(READY) ## 100 kills of a notebook's kernel in nbclient, 100 of it, its supervisor and its server (12 minutes on two cores)
 	$(BIN)/python benchmarks/notebook_kills.py

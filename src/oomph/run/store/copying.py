@@ -20,7 +20,7 @@ _CHECKPOINTS = "checkpoints"
 _SUMS = "SHA256SUMS"
 _SINGLE = (RECORD, "summary.json", "micro_batch.json", "progress", "training", "witness")
 _FOLDERS = ("journal", "stderr", "output", "monitor")
-_CREATED = "created-"
+_OF_ATTEMPTS = ("created-", "appended-")
 _MOST_OF_RECORD = 4 << 20
 
 
@@ -186,7 +186,7 @@ def other_files(run_dir: Path) -> list[str]:
     found = []
     for place in folders_of(run_dir):
         below = _below(run_dir, place)
-        found += [f"{below}{name}" for name in _names(place) if name in _SINGLE or name.startswith(_CREATED)]
+        found += [f"{below}{name}" for name in _names(place) if name in _SINGLE or name.startswith(_OF_ATTEMPTS)]
         for folder in _FOLDERS:
             found += [f"{below}{folder}/{name}" for name in _names(place / folder) if not name.endswith(".partial")]
     return found

@@ -34,6 +34,7 @@ LOOK_SECONDS = 2.0
 OTHERS_SECONDS = 30.0
 """The time after which journals and other files are copied."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 300.0
+_NICENESS = 10
 LAST_TRIES, LAST_PAUSE_SECONDS = 3, 2.0
 """How often the last round is tried when the run is over, and the pause between."""
 
@@ -163,6 +164,7 @@ class _Rounds:
 
 def _copy(objects: Objects, request: Mapping[str, Any]) -> None:
     """Copy the run directory until SIGTERM says that the run is over."""
+    os.nice(_NICENESS)
     parent, is_over = os.getppid(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     _answer(listens=True)
