@@ -19,7 +19,7 @@ from oomph.process.process_identity import ProcessIdentity
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.store.claims import claim_after, newest_claim
 from oomph.run.store.copying import Copying
-from oomph.run.store.objects import Objects
+from oomph.run.store.object_store import ObjectStore
 
 CHECKPOINTS = 4
 LOOKS, ROUNDS = 30, 2
@@ -34,7 +34,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run = RunDirectory.create(Path(folder) / "run", RunRecord(("train.py",), "python", "/", ""))
-        objects = Objects(args.url or f"file://{folder}/store")
+        objects = ObjectStore(args.url or f"file://{folder}/store")
         claim = claim_after(objects, newest_claim(objects), ProcessIdentity.here())
         copying = Copying(objects, run.path, claim, lambda: None)
         copying.round()

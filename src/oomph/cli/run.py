@@ -259,7 +259,7 @@ def _without_addresses(args: argparse.Namespace) -> list[str]:
 
     Of a web address, the path is often secret; of a store's, the user and the query.
     """
-    from oomph.run.store.objects import shown_url
+    from oomph.run.store.object_store import shown_url
     from oomph.run.supervisor.notifying import is_address
 
     typed = list(args.typed)

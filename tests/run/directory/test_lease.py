@@ -18,7 +18,7 @@ from oomph.errors import RunDirectoryError
 from oomph.process import process_identity
 from oomph.process.process_identity import ProcessIdentity
 from oomph.run.directory import lease as lease_module
-from oomph.run.directory.lease import Holder, is_shared
+from oomph.run.directory.lease import LockHolder, is_shared
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.directory.unfinished import is_held
 
@@ -127,12 +127,12 @@ def test_server_that_does_not_answer_ends_nothing(tmp_path, shared, monkeypatch)
 
 @pytest.mark.parametrize("text", ["17 node-7 another-boot 12345", "17 node-7 another-boot 12345 x", "17"])
 def test_holder_without_beats_is_not_waited_for(text):
-    assert Holder.from_text(text).beat is None
+    assert LockHolder.from_text(text).beat is None
 
 
 def test_holder_is_read_as_it_was_written():
-    for holder in (Holder(ELSEWHERE), Holder(ELSEWHERE, 0), Holder(ELSEWHERE, 12)):
-        assert Holder.from_text(holder.to_text()) == holder
+    for holder in (LockHolder(ELSEWHERE), LockHolder(ELSEWHERE, 0), LockHolder(ELSEWHERE, 12)):
+        assert LockHolder.from_text(holder.to_text()) == holder
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_run_that_was_taken_stops_its_script_with_one_sentence(work, tmp_path_fa
     work.started.append(process)
     assert process.stdout.readline() == b"training\n"
     with open(work.run_dir / "lock", "r+b") as lock:
-        lock.write(Holder(ELSEWHERE, 3).to_text().encode().ljust(100))
+        lock.write(LockHolder(ELSEWHERE, 3).to_text().encode().ljust(100))
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 2
     last = stderr.decode().splitlines()[-2:]

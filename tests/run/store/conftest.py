@@ -13,7 +13,7 @@ from oomph.checkpoint.manifest import Meta
 from oomph.checkpoint.store import CheckpointStore
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
 from oomph.run.directory.workers import folder_of
-from oomph.run.store.objects import Objects
+from oomph.run.store.object_store import ObjectStore
 
 ENTROPY = "ab" * 16
 _numbers = itertools.count()
@@ -30,9 +30,9 @@ def run(tmp_path: Path) -> Iterator[RunDirectory]:
 
 
 @pytest.fixture(params=["memory", "file"])
-def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     place = f"/store-{next(_numbers)}" if request.param == "memory" else f"{tmp_path}/store"
-    return Objects(f"{request.param}://{place}")
+    return ObjectStore(f"{request.param}://{place}")
 
 
 @pytest.fixture

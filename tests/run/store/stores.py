@@ -11,8 +11,8 @@ from oomph.process.process_identity import ProcessIdentity
 from oomph.run.directory.run_directory import RunDirectory
 from oomph.run.store.claims import claim_after, newest_claim, newest_manifest
 from oomph.run.store.copying import Copying
-from oomph.run.store.layout import Claim
-from oomph.run.store.objects import Objects
+from oomph.run.store.layout import WriteClaim
+from oomph.run.store.object_store import ObjectStore
 
 TRAINS = """
 import hashlib, os, pathlib, sys, time
@@ -66,7 +66,7 @@ def said(stderr: bytes) -> str:
 
 
 def copied_steps(url: str) -> list[str]:
-    objects = Objects(url)
+    objects = ObjectStore(url)
     manifest = newest_manifest(objects, newest_claim(objects))
     files = {} if manifest is None else manifest.files
     return sorted({path.rpartition("/")[0] for path in files if "checkpoints/" in path})
@@ -75,18 +75,18 @@ def copied_steps(url: str) -> list[str]:
 ELSEWHERE = ProcessIdentity(7, "elsewhere", "another-boot", "1")
 
 
-def claimed(objects: Objects) -> Claim:
+def claimed(objects: ObjectStore) -> WriteClaim:
     return claim_after(objects, newest_claim(objects), ELSEWHERE)
 
 
-def copying_of(objects: Objects, run: RunDirectory) -> Copying:
+def copying_of(objects: ObjectStore, run: RunDirectory) -> Copying:
     return Copying(objects, run.path, claimed(objects), lambda: None)
 
 
 class Failing:
-    """Objects whose writes fail from one on, as when a connection is cut."""
+    """A store whose writes fail from one on, as when a connection is cut."""
 
-    def __init__(self, objects: Objects, after: int) -> None:
+    def __init__(self, objects: ObjectStore, after: int) -> None:
         self._objects, self._left = objects, after
         self.written: list[str] = []
 

@@ -17,11 +17,11 @@ from oomph.run.store import layout
 from oomph.run.store.claims import newest_claim, newest_manifest
 from oomph.run.store.copying import Copying
 from oomph.run.store.fetching import fetch
-from oomph.run.store.layout import PART_BYTES, Claim, Part, StoreManifest
-from oomph.run.store.objects import Objects
+from oomph.run.store.layout import PART_BYTES, FilePart, StoreManifest, WriteClaim
+from oomph.run.store.object_store import ObjectStore
 
 
-def fetched(objects: Objects, target: Path) -> Path:
+def fetched(objects: ObjectStore, target: Path) -> Path:
     manifest = newest_manifest(objects, newest_claim(objects))
     assert manifest is not None
     fetch(objects, manifest, target, lambda: None)
@@ -37,7 +37,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if name != "lock"}
 
 
-def test_fetched_run_equals_the_copied_one(objects: Objects, run: RunDirectory, save: Callable[..., str], tmp_path):
+def test_fetched_run_equals_the_copied_one(objects: ObjectStore, run: RunDirectory, save: Callable[..., str], tmp_path):
     save(1), save(2)
     copying_of(objects, run).round()
     there = fetched(objects, tmp_path / "there")
@@ -105,14 +105,14 @@ def test_half_a_manifest_does_not_hide_the_whole_one(objects, run, save, tmp_pat
 def test_next_generation_removes_what_the_last_one_left(objects, run, save):
     save(1)
     copying_of(objects, run).round()
-    objects.write(Part(1, "0" * 64, 3).name, b"cut")  # in no manifest: its writer was killed
+    objects.write(FilePart(1, "0" * 64, 3).name, b"cut")  # in no manifest: its writer was killed
     again = copying_of(objects, run)
     again.round()
     manifest = newest_manifest(objects, newest_claim(objects))
     assert manifest.generation == 2
     assert {part.generation for part in manifest.parts} == {1}, "nothing was copied again"
     assert set(objects.listed("objects/1")) == {part.name for part in manifest.parts}
-    assert newest_manifest(objects, Claim(1, ELSEWHERE, "")) is None
+    assert newest_manifest(objects, WriteClaim(1, ELSEWHERE, "")) is None
 
 
 def test_older_writer_notices_the_newer_one_and_removes_nothing(objects, run, save, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from stores import ELSEWHERE, TRAINS, copied_steps, elsewhere, said, trained
 
 from oomph.run.store.claims import claim_after, newest_claim, newest_manifest
-from oomph.run.store.objects import Objects
+from oomph.run.store.object_store import ObjectStore
 
 s3fs = pytest.importorskip("s3fs", reason="make store-lane installs it")
 moto_server = pytest.importorskip("moto.server", reason="make store-lane installs it")
@@ -116,7 +116,7 @@ def test_run_killed_during_an_upload_resumes_elsewhere_as_if_undisturbed(work, u
     (work.folder / "hold").touch()
     first = work.start("--store", url, "train.py")
     wait_until(lambda: copied_steps(url), lambda found: len(found) == 2)
-    before = newest_manifest(Objects(url), newest_claim(Objects(url)))
+    before = newest_manifest(ObjectStore(url), newest_claim(ObjectStore(url)))
     way.fault = "hang"
     way.seen.clear()
     (work.folder / "hold").unlink()
@@ -124,7 +124,7 @@ def test_run_killed_during_an_upload_resumes_elsewhere_as_if_undisturbed(work, u
     os.killpg(first.pid, signal.SIGKILL)
     first.wait(20)
     way.fault = ""
-    assert newest_manifest(Objects(url), newest_claim(Objects(url))) == before
+    assert newest_manifest(ObjectStore(url), newest_claim(ObjectStore(url))) == before
     there = elsewhere(work)
     again = there.run("--resume", "--store", url, "train.py")
     assert again.returncode == 0, again.stderr
@@ -137,7 +137,7 @@ def test_connection_cut_in_the_middle_of_uploads_is_survived(work, url, way, wai
     way.left = 6
     (work.folder / "hold").touch()
     process = work.start("--store", url, "train.py", "fail")
-    wait_until(lambda: newest_claim(Objects(url)))
+    wait_until(lambda: newest_claim(ObjectStore(url)))
     way.fault = "cut"
     assert way.seen.wait(30)
     wait_until(lambda: copied_steps(url), seconds=60)
@@ -179,7 +179,7 @@ def test_missing_bucket_is_one_sentence(work, way):
 
 
 def test_each_generation_is_claimed_by_one_of_many_at_once(url):
-    objects = [Objects(url) for _ in range(6)]
+    objects = [ObjectStore(url) for _ in range(6)]
     with ThreadPoolExecutor(6) as threads:
         claims = list(threads.map(lambda each: claim_after(each, None, ELSEWHERE), objects))
     assert sorted(claim.generation for claim in claims) == [1, 2, 3, 4, 5, 6]
@@ -191,7 +191,7 @@ def test_two_writers_never_write_the_same_run(work, url, wait_until):
     (work.folder / "hold").touch()
     first = work.start("--store", url, "train.py", "fail")
     wait_until(lambda: copied_steps(url))
-    objects = Objects(url)
+    objects = ObjectStore(url)
     claim_after(objects, newest_claim(objects), ELSEWHERE)  # by an oomph on another host
     before = newest_manifest(objects, newest_claim(objects))
     (work.folder / "hold").unlink()
@@ -206,7 +206,7 @@ def test_credentials_are_stored_and_printed_nowhere(work, url, way):
     found = [path for path in work.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert found == []
     assert SECRET.encode() not in ended.stderr + ended.stdout
-    objects = Objects(url)
+    objects = ObjectStore(url)
     manifest = newest_manifest(objects, newest_claim(objects))
     assert not [part for part in manifest.parts if SECRET.encode() in objects.read(part.name, part.nbytes)]
 
@@ -214,7 +214,7 @@ def test_credentials_are_stored_and_printed_nowhere(work, url, way):
 def test_folder_that_was_fetched_is_not_left_half(work, url, way):
     work.script(TRAINS)
     assert work.run("--store", url, "train.py", "fail").returncode == 3
-    objects = Objects(url)
+    objects = ObjectStore(url)
     part = next(iter(newest_manifest(objects, newest_claim(objects)).parts))
     objects.write(part.name, bytes(part.nbytes))
     there = elsewhere(work)

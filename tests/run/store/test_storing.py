@@ -14,7 +14,7 @@ from stores import ELSEWHERE, TRAINS, copied_steps, elsewhere, said, trained
 from oomph.cli import main
 from oomph.run.directory.store_state import store_state
 from oomph.run.store.claims import claim_after, newest_claim
-from oomph.run.store.objects import Objects, shown_url
+from oomph.run.store.object_store import ObjectStore, shown_url
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ def test_run_resumes_from_the_store_after_its_machine_is_lost(work, url, wait_un
     assert store_state(there.run_dir).missing == ()
 
 
+@pytest.mark.slow
 def test_two_workers_resume_from_the_store(work, url, wait_until):
     work.script(TRAINS)
     (work.folder / "hold").touch()
@@ -53,6 +54,7 @@ def test_two_workers_resume_from_the_store(work, url, wait_until):
     assert [(there.folder / f"result-{rank}").read_bytes() for rank in (0, 1)] == [trained(0), trained(1)]
 
 
+@pytest.mark.slow
 def test_newer_run_directory_is_not_replaced_by_the_store(work, url):
     work.script(TRAINS)
     assert work.run("--store", url, "train.py", "fail").returncode == 3
@@ -63,6 +65,7 @@ def test_newer_run_directory_is_not_replaced_by_the_store(work, url):
     assert len(list((work.folder / ".oomph" / "runs").glob("2*"))) == 1
 
 
+@pytest.mark.slow
 def test_run_directory_that_the_run_has_left_behind_is_set_aside(work, url):
     work.script(TRAINS)
     assert work.run("--store", url, "train.py", "fail").returncode == 3
@@ -76,11 +79,12 @@ def test_run_directory_that_the_run_has_left_behind_is_set_aside(work, url):
     assert record["attempts"] == 3
 
 
+@pytest.mark.slow
 def test_run_goes_on_without_a_store_that_fails_and_says_so_once(work, url, wait_until):
     work.script(TRAINS)
     (work.folder / "hold").touch()
     process = work.start("--store", url, "train.py", "fail")
-    wait_until(lambda: newest_claim(Objects(url)))
+    wait_until(lambda: newest_claim(ObjectStore(url)))
     wait_until(lambda: copied_steps(url))
     store = Path(url.removeprefix("file://"))
     shutil.rmtree(store)
@@ -95,6 +99,7 @@ def test_run_goes_on_without_a_store_that_fails_and_says_so_once(work, url, wait
     assert store_state(work.run_dir).problem
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_store_is_reported(work, url, wait_until, capsys, monkeypatch):
     work.script(TRAINS)
     assert work.run("--store", url, "train.py", "fail").returncode == 3
@@ -107,12 +112,13 @@ def test_what_is_not_in_the_store_is_reported(work, url, wait_until, capsys, mon
     assert f"not in the store {url}: checkpoints/step-5 (permission denied)" in printed
 
 
+@pytest.mark.slow
 def test_another_run_takes_over_and_the_first_trains_on(work, url, wait_until):
     work.script(TRAINS)
     (work.folder / "hold").touch()
     process = work.start("--store", url, "train.py", "fail")
     wait_until(lambda: copied_steps(url))
-    objects = Objects(url)
+    objects = ObjectStore(url)
     claim_after(objects, newest_claim(objects), ELSEWHERE)
     (work.folder / "hold").unlink()
     _, stderr = process.communicate(timeout=60)
@@ -120,6 +126,7 @@ def test_another_run_takes_over_and_the_first_trains_on(work, url, wait_until):
     assert f"nothing more is copied to {url}: another oomph run, process 7 on elsewhere, writes it now" in said(stderr)
 
 
+@pytest.mark.slow
 def test_second_run_on_this_machine_is_refused_while_the_first_lives(work, url, wait_until):
     work.script(TRAINS)
     (work.folder / "hold").touch()
@@ -157,6 +164,7 @@ def test_bad_store_is_one_sentence(work, store, why):
     assert not (work.folder / ".oomph").exists()
 
 
+@pytest.mark.slow
 def test_store_of_another_script_is_refused(work, url):
     work.script(TRAINS)
     assert work.run("--store", url, "train.py", "fail").returncode == 3
@@ -167,6 +175,7 @@ def test_store_of_another_script_is_refused(work, url):
         assert f"{url} holds a run of train.py fail, not of other.py: choose another --store" in said(other.stderr)
 
 
+@pytest.mark.slow
 def test_store_that_holds_a_run_is_not_written_without_resume(work, url):
     work.script(TRAINS)
     assert work.run("--store", url, "train.py", "fail").returncode == 3

@@ -29,7 +29,7 @@ _LOCAL = frozenset((
 """The types of file systems that one kernel has for itself, so that its locks reach everybody."""
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """The last process to lock a run directory."""
 
     process: ProcessIdentity
@@ -37,7 +37,7 @@ class Holder(NamedTuple):
     """A number that grows while the process lives, or None if it has released the directory, or does not beat."""
 
     @classmethod
-    def from_text(cls, text: str) -> Holder | None:
+    def from_text(cls, text: str) -> LockHolder | None:
         """Parse the content of a lock, or return None if it names nobody."""
         process, words = ProcessIdentity.from_text(text), text.split()
         if process is None:
@@ -49,17 +49,17 @@ class Holder(NamedTuple):
         return self.process.to_text() if self.beat is None else f"{self.process.to_text().rstrip()} {self.beat}\n"
 
 
-def holder_in(fd: int) -> Holder | None:
+def holder_in(fd: int) -> LockHolder | None:
     """Return the holder that an open lock names."""
-    return Holder.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
+    return LockHolder.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
 
 
-def beats_elsewhere(holder: Holder | None) -> bool:
+def beats_elsewhere(holder: LockHolder | None) -> bool:
     """True if a holder may live on another host, beyond the reach of this one's locks."""
     return holder is not None and holder.beat is not None and holder.process.boot != boot()
 
 
-def lives_elsewhere(run_dir: Path, holder: Holder | None) -> bool:
+def lives_elsewhere(run_dir: Path, holder: LockHolder | None) -> bool:
     """True if the holder of a lock lives on another host. Waits for its next beat if that is possible."""
     if holder is None or not beats_elsewhere(holder):
         return False
@@ -73,7 +73,7 @@ def lives_elsewhere(run_dir: Path, holder: Holder | None) -> bool:
     return False
 
 
-def _newest_holder(run_dir: Path) -> Holder | None:
+def _newest_holder(run_dir: Path) -> LockHolder | None:
     """Return the holder of a lock, which is opened anew: only then NFS asks the server."""
     fd = open_own(run_dir, LOCK, os.O_RDONLY)
     try:
@@ -93,7 +93,7 @@ class Lease:
     def __init__(self, run_dir: Path, fd: int) -> None:
         self.fd = fd
         self._run_dir, self._beats, self._due = run_dir, is_shared(run_dir), 0.0
-        self._holder = Holder(ProcessIdentity.here())
+        self._holder = LockHolder(ProcessIdentity.here())
         self._write()
 
     def is_kept(self) -> bool:

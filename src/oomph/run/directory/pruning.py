@@ -117,11 +117,11 @@ def _remove_pinned(path: Path) -> Removal:
     with _opened(path) as folder:
         if is_held(path, SAMPLES_LOCK):
             return Removal(problem=_IN_USE)
-        lock = lock_run(path)
+        lock_fd = lock_run(path).fd
         try:
             removal = _emptied(folder, dry_run=False)
         finally:
-            os.close(lock.fd)
+            os.close(lock_fd)
     if not removal.left and not removal.problem:
         path.rmdir()
     return removal

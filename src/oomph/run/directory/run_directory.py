@@ -19,7 +19,7 @@ from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.oomph_folder import NOTEBOOKS, OOMPH, RUNS, make_own_parents
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.redaction.redaction import redacted_data
-from oomph.run.directory.lease import LOCK, Holder, Lease, holder_in, lives_elsewhere
+from oomph.run.directory.lease import LOCK, Lease, LockHolder, holder_in, lives_elsewhere
 from oomph.run.directory.search import is_own_place
 from oomph.run.directory.trust import close_to_others, why_not_trusted
 from oomph.terminal.console import say
@@ -387,7 +387,7 @@ def _look_without_lock(fd: int, path: Path) -> None:
     say(f"the file system of {path} has no locks: make sure no other machine uses this run directory at the same time")
 
 
-def _in_use(path: Path, found: Holder | None) -> str:
+def _in_use(path: Path, found: LockHolder | None) -> str:
     holder = None if found is None else found.process
     gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
     if gone:

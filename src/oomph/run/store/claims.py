@@ -10,14 +10,14 @@ import secrets
 
 from oomph.errors import StoreError, SupersededError
 from oomph.process.process_identity import ProcessIdentity
-from oomph.run.store.layout import Claim, StoreManifest, claim_name, manifest_names
-from oomph.run.store.objects import Objects
+from oomph.run.store.layout import StoreManifest, WriteClaim, claim_name, manifest_names
+from oomph.run.store.object_store import ObjectStore
 
 _MOST_OF_CLAIM, _MOST_OF_MANIFEST = 1 << 16, 1 << 30
 _TRIES = 10
 
 
-def newest_claim(objects: Objects) -> Claim | None:
+def newest_claim(objects: ObjectStore) -> WriteClaim | None:
     """Return the newest claim, or None if there is none. Raises StoreError.
 
     Claims are never removed, so that the newest can be found without listing the store: by doubling, then halving.
@@ -35,7 +35,7 @@ def newest_claim(objects: Objects) -> Claim | None:
     return None if newest == 0 else _claim(objects, newest)
 
 
-def newest_manifest(objects: Objects, claim: Claim | None) -> StoreManifest | None:
+def newest_manifest(objects: ObjectStore, claim: WriteClaim | None) -> StoreManifest | None:
     """Return the newest whole manifest up to a claim's generation, or None if there is none. Raises StoreError."""
     for generation in range(0 if claim is None else claim.generation, 0, -1):
         found = [_manifest(objects, generation, name) for name in manifest_names(generation)]
@@ -45,17 +45,17 @@ def newest_manifest(objects: Objects, claim: Claim | None) -> StoreManifest | No
     return None
 
 
-def claim_after(objects: Objects, before: Claim | None, owner: ProcessIdentity) -> Claim:
-    """Claim the next generation. Raises StoreError."""
+def claim_after(objects: ObjectStore, before: WriteClaim | None, owner: ProcessIdentity) -> WriteClaim:
+    """WriteClaim the next generation. Raises StoreError."""
     generation = 1 if before is None else before.generation + 1
     for number in range(generation, generation + _TRIES):
-        claim = Claim(number, owner, secrets.token_hex(16))
+        claim = WriteClaim(number, owner, secrets.token_hex(16))
         if objects.create(claim.name, claim.to_json()) and _claim(objects, number) == claim:
             return claim
     raise StoreError(f"{objects.shown} is claimed by other oomph runs, one after another")
 
 
-def check_newest(objects: Objects, claim: Claim) -> None:
+def check_newest(objects: ObjectStore, claim: WriteClaim) -> None:
     """Raise SupersededError if somebody else writes the store now, or StoreError if that cannot be found out."""
     if objects.read(claim_name(claim.generation + 1), 1) is not None:
         newer = newest_claim(objects)
@@ -66,15 +66,15 @@ def check_newest(objects: Objects, claim: Claim) -> None:
         raise SupersededError(f"nothing more is copied to {objects.shown}: {who}")
 
 
-def _claim(objects: Objects, generation: int) -> Claim | None:
+def _claim(objects: ObjectStore, generation: int) -> WriteClaim | None:
     data = objects.read(claim_name(generation), _MOST_OF_CLAIM)
     try:
-        return None if data is None else Claim.from_json(generation, data)
+        return None if data is None else WriteClaim.from_json(generation, data)
     except ValueError:
-        return Claim(generation, ProcessIdentity(0), "")  # its writer was killed; the generation is taken all the same
+        return WriteClaim(generation, ProcessIdentity(0), "")  # its writer was killed; the generation is taken
 
 
-def _manifest(objects: Objects, generation: int, name: str) -> StoreManifest | None:
+def _manifest(objects: ObjectStore, generation: int, name: str) -> StoreManifest | None:
     data = objects.read(name, _MOST_OF_MANIFEST)
     if data is None:
         return None

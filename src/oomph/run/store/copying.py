@@ -12,8 +12,8 @@ from oomph.checkpoint.store import state_of
 from oomph.files.opening import open_own
 from oomph.run.directory.workers import folders_of
 from oomph.run.store.claims import check_newest, newest_manifest
-from oomph.run.store.layout import PART_BYTES, Claim, Files, Part, StoreManifest, manifest_names, objects_of
-from oomph.run.store.objects import Objects
+from oomph.run.store.layout import PART_BYTES, FilePart, Files, StoreManifest, WriteClaim, manifest_names, objects_of
+from oomph.run.store.object_store import ObjectStore
 
 RECORD = "run.json"
 _CHECKPOINTS = "checkpoints"
@@ -43,11 +43,11 @@ class Copying:
         go_on: called after each part; may raise, to stop.
     """
 
-    def __init__(self, objects: Objects, run_dir: Path, claim: Claim, go_on: Callable[[], None]) -> None:
+    def __init__(self, objects: ObjectStore, run_dir: Path, claim: WriteClaim, go_on: Callable[[], None]) -> None:
         self._objects, self._run_dir, self._claim, self._go_on = objects, run_dir, claim, go_on
         self._manifest: StoreManifest | None = None
         self._sequence = 0
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, FilePart] = {}
         """The parts that are in the store, by digest, whether or not a manifest names them yet."""
         self._earliest: int | None = None
         """The first generation whose objects may still be there, or None until the store has been read."""
@@ -83,7 +83,7 @@ class Copying:
         return self._manifest.generation
 
     def _copied(self) -> tuple[Files, dict[str, bytes]]:
-        files: dict[str, tuple[Part, ...]] = {}
+        files: dict[str, tuple[FilePart, ...]] = {}
         sums: dict[str, bytes] = {}
         for saved in checkpoints_of(self._run_dir):
             found = self._files_of_checkpoint(saved)
@@ -115,7 +115,7 @@ class Copying:
             for fd in opened.values():
                 os.close(fd)
 
-    def _copied_file(self, path: str) -> tuple[Part, ...] | None:
+    def _copied_file(self, path: str) -> tuple[FilePart, ...] | None:
         try:
             fd = open_own(self._run_dir, path, os.O_RDONLY)
         except OSError:
@@ -127,14 +127,14 @@ class Copying:
         finally:
             os.close(fd)
 
-    def _parts_of(self, fd: int) -> tuple[Part, ...]:
+    def _parts_of(self, fd: int) -> tuple[FilePart, ...]:
         return tuple(map(self._put, _pieces(fd)))
 
-    def _put(self, piece: bytes) -> Part:
+    def _put(self, piece: bytes) -> FilePart:
         """Return a part in the store with these bytes, after writing it if there is none."""
         digest = hashlib.sha256(piece).hexdigest()
         if digest not in self._parts:
-            part = Part(self._claim.generation, digest, len(piece))
+            part = FilePart(self._claim.generation, digest, len(piece))
             self._objects.write(part.name, piece)
             self._parts[digest] = part
         self._go_on()

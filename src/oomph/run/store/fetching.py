@@ -10,13 +10,13 @@ from pathlib import Path
 
 from oomph.errors import StoreError
 from oomph.files.opening import FOLDER_MODE, open_own
-from oomph.run.store.layout import Part, StoreManifest
-from oomph.run.store.objects import Objects
+from oomph.run.store.layout import FilePart, StoreManifest
+from oomph.run.store.object_store import ObjectStore
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
-def fetch(objects: Objects, manifest: StoreManifest, target: Path, go_on: Callable[[], None]) -> None:
+def fetch(objects: ObjectStore, manifest: StoreManifest, target: Path, go_on: Callable[[], None]) -> None:
     """Write the files of a manifest to a folder that does not exist yet. Raises StoreError.
 
     Args:
@@ -39,7 +39,7 @@ def fetch(objects: Objects, manifest: StoreManifest, target: Path, go_on: Callab
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _content(objects: Objects, part: Part) -> bytes:
+def _content(objects: ObjectStore, part: FilePart) -> bytes:
     data = objects.read(part.name, part.nbytes)
     if data is None:
         raise StoreError(f"{objects.shown} is incomplete: {part.name} is missing")

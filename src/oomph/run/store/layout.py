@@ -27,7 +27,7 @@ _MOST_FILES, _MOST_PARTS = 10**6, 10**7
 _DIGEST_LETTERS = 64
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A piece of a file, as one object."""
 
     generation: int
@@ -41,11 +41,11 @@ class Part(NamedTuple):
         return f"{objects_of(self.generation)}/{self.digest}"
 
 
-Files = Mapping[str, tuple[Part, ...]]
+Files = Mapping[str, tuple[FilePart, ...]]
 """Maps the path of each file below the run directory to its parts, in order."""
 
 
-class Claim(NamedTuple):
+class WriteClaim(NamedTuple):
     """The right to write one generation."""
 
     generation: int
@@ -63,7 +63,7 @@ class Claim(NamedTuple):
         return _as_json({"owner": list(self.owner), "nonce": self.nonce})
 
     @classmethod
-    def from_json(cls, generation: int, data: bytes) -> Claim:
+    def from_json(cls, generation: int, data: bytes) -> WriteClaim:
         """Parse a claim. Raises ValueError if it is damaged, or StoreError if it has another format."""
         document = _document(data)
         owner, nonce = document.get("owner"), document.get("nonce")
@@ -93,7 +93,7 @@ class StoreManifest(NamedTuple):
         return manifest_names(self.generation)[self.sequence % 2]
 
     @property
-    def parts(self) -> set[Part]:
+    def parts(self) -> set[FilePart]:
         """All parts of all files."""
         return {part for parts in self.files.values() for part in parts}
 
@@ -158,16 +158,16 @@ def _is_plain(name: str) -> bool:
     return name not in ("", ".", "..") and "\0" not in name and "/" not in name
 
 
-def _parts(parts: object) -> tuple[Part, ...]:
+def _parts(parts: object) -> tuple[FilePart, ...]:
     if not isinstance(parts, list) or len(parts) > _MOST_PARTS:
         raise ValueError("not the parts of a file")
     return tuple(_part(part) for part in parts)
 
 
-def _part(values: object) -> Part:
+def _part(values: object) -> FilePart:
     match values:
         case [int(generation), str(digest), int(nbytes)] if _is_digest(digest) and 0 < nbytes <= PART_BYTES:
-            return Part(generation, digest, nbytes)
+            return FilePart(generation, digest, nbytes)
     raise ValueError("not a part of a file")
 
 

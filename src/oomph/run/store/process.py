@@ -24,8 +24,8 @@ from oomph.run.directory.run_directory import FINISHED, RunRecord
 from oomph.run.store.claims import claim_after, newest_claim, newest_manifest
 from oomph.run.store.copying import Copying
 from oomph.run.store.fetching import fetch
-from oomph.run.store.layout import Claim, StoreManifest
-from oomph.run.store.objects import Objects, reason_of, shown_url
+from oomph.run.store.layout import StoreManifest, WriteClaim
+from oomph.run.store.object_store import ObjectStore, reason_of, shown_url
 from oomph.terminal.message import shown_line
 
 MODULE = "oomph.run.store.process"
@@ -44,7 +44,7 @@ def main() -> int:
     request = json.load(sys.stdin)
     know_secrets([request["url"]], os.environ)
     try:
-        objects = Objects(request["url"])
+        objects = ObjectStore(request["url"])
         {"open": _open, "fetch": _fetch, "copy": _copy}[request["verb"]](objects, request)
     except StoreError as error:
         _answer(refused=str(error))
@@ -70,8 +70,8 @@ def _go_on() -> None:
 # -- open -------------------------------------------------------------------------------------------------------------
 
 
-def _open(objects: Objects, request: Mapping[str, Any]) -> None:
-    """Claim the next generation, if the store is empty or holds the run that is to be resumed."""
+def _open(objects: ObjectStore, request: Mapping[str, Any]) -> None:
+    """WriteClaim the next generation, if the store is empty or holds the run that is to be resumed."""
     newest = newest_claim(objects)
     found = newest_manifest(objects, newest)
     if found is not None:
@@ -107,7 +107,7 @@ def _check(shown: str, found: StoreManifest, request: Mapping[str, Any]) -> None
 # -- fetch ------------------------------------------------------------------------------------------------------------
 
 
-def _fetch(objects: Objects, request: Mapping[str, Any]) -> None:
+def _fetch(objects: ObjectStore, request: Mapping[str, Any]) -> None:
     claim = _claim_in(request)
     found = newest_manifest(objects, claim._replace(generation=claim.generation - 1))
     if found is None:
@@ -116,9 +116,9 @@ def _fetch(objects: Objects, request: Mapping[str, Any]) -> None:
     _answer(fetched=len(found.files))
 
 
-def _claim_in(request: Mapping[str, Any]) -> Claim:
+def _claim_in(request: Mapping[str, Any]) -> WriteClaim:
     generation, owner, nonce = request["claim"]
-    return Claim(generation, ProcessIdentity(*owner), nonce)
+    return WriteClaim(generation, ProcessIdentity(*owner), nonce)
 
 
 # -- copy -------------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class _Rounds:
         return True
 
 
-def _copy(objects: Objects, request: Mapping[str, Any]) -> None:
+def _copy(objects: ObjectStore, request: Mapping[str, Any]) -> None:
     """Copy the run directory until SIGTERM says that the run is over."""
     os.nice(_NICENESS)
     parent, is_over = os.getppid(), threading.Event()

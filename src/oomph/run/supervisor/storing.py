@@ -23,7 +23,7 @@ from oomph.process.own_process import isolated_command, isolated_environ, withou
 from oomph.redaction.redaction import redacted_words
 from oomph.run.directory.run_directory import RunDirectory, RunRecord, file_name, read_record
 from oomph.run.directory.store_state import STATE, StoreState, store_state
-from oomph.run.store.objects import shown_url
+from oomph.run.store.object_store import shown_url
 from oomph.terminal.console import Ticking, Voice, say
 from oomph.terminal.message import shown_line
 from oomph.terminal.wrapping import shortened

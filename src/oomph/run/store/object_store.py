@@ -30,7 +30,7 @@ def shown_url(url: str) -> str:
     return shown_line(redacted(f"{parts.scheme}://{host}{parts.path}"))
 
 
-class Objects:
+class ObjectStore:
     """The objects below one URL, by name. All methods raise StoreError, which says in one sentence what is wrong."""
 
     def __init__(self, url: str) -> None:
