@@ -46,7 +46,7 @@ def newest_manifest(objects: ObjectStore, claim: WriteClaim | None) -> StoreMani
 
 
 def claim_after(objects: ObjectStore, before: WriteClaim | None, owner: ProcessIdentity) -> WriteClaim:
-    """WriteClaim the next generation. Raises StoreError."""
+    """Claim the next generation. Raises StoreError."""
     generation = 1 if before is None else before.generation + 1
     for number in range(generation, generation + _TRIES):
         claim = WriteClaim(number, owner, secrets.token_hex(16))

@@ -71,7 +71,7 @@ def _go_on() -> None:
 
 
 def _open(objects: ObjectStore, request: Mapping[str, Any]) -> None:
-    """WriteClaim the next generation, if the store is empty or holds the run that is to be resumed."""
+    """Claim the next generation, if the store is empty or holds the run that is to be resumed."""
     newest = newest_claim(objects)
     found = newest_manifest(objects, newest)
     if found is not None:

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,17 @@ def open_store(url: str, command: tuple[str, ...], is_resumed: bool) -> StoreOfR
     request = {"verb": "open", "url": url, "command": words, "resume": is_resumed}
     for answer in _answers(request, shown, f"opening {shown}"):
         if "claim" in answer:
-            record = RunRecord.from_json(answer["record"]) if answer["record"] else None
-            return StoreOfRun(url, tuple(answer["claim"]), answer["generation"], answer["name"], record)
+            return StoreOfRun(
+                url, tuple(answer["claim"]), answer["generation"], answer["name"], _record_in(answer["record"], shown)
+            )
     raise StoreError(f"{shown} could not be opened: the process that reads it exited")
+
+
+def _record_in(text: str, shown: str) -> RunRecord | None:
+    try:
+        return RunRecord.from_json(text) if text else None
+    except ValueError as error:
+        raise StoreError(f"{shown} holds a run that cannot be resumed: {error}") from error
 
 
 # -- the run directory of a run in a store ----------------------------------------------------------------------------
@@ -167,28 +175,31 @@ class Copier:
         if self._child is not None:
             self._hear(self._child, 0.0)
 
-    def close(self) -> None:
-        """Wait until the end of the run has been copied, unless that makes no progress, and say what is not there."""
+    def close(self, is_called_off: Callable[[], bool]) -> None:
+        """Wait until the end of the run has been copied, and say what is not there.
+
+        Does not wait without any progress, or once `is_called_off` returns True.
+        """
         child = self._child
         if child is not None:
-            self._wait_for(child)
+            self._wait_for(child, is_called_off)
             child.close()
         self._note()
         left = self._state.in_words()
         if left:
             self._voice.say(f"{left}; it is in the run directory")
 
-    def _wait_for(self, child: Child) -> None:
+    def _wait_for(self, child: Child, is_called_off: Callable[[], bool]) -> None:
         heard, is_told = time.monotonic(), False
         with Ticking() as ticking:
-            while child.is_open and time.monotonic() < heard + _SILENT_SECONDS:
+            while child.is_open and time.monotonic() < heard + _SILENT_SECONDS and not is_called_off():
                 if self._listens and not is_told:
                     child.send(signal.SIGTERM)
                     is_told = True
                 if self._hear(child, _WAIT_SECONDS):
                     heard = time.monotonic()
                 ticking.tick(f"copying the run to {self._store.shown}")
-        if child.is_open:
+        if child.is_open and not is_called_off():
             self._fail(f"{self._store.shown} gives no answer")
 
     def _hear(self, child: Child, seconds: float) -> bool:

@@ -103,7 +103,7 @@ class Supervisor:
             outcome = closing.close(action)
             self._notifier.close()
             if self._copier is not None:
-                self._copier.close()
+                self._copier.close(lambda: _called_off_by(signals) == signal.SIGINT)
             return outcome
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
