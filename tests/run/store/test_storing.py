@@ -149,7 +149,7 @@ def test_second_run_on_this_machine_is_refused_while_the_first_lives(work, url, 
         ("file:///", "names no place in the store"),
         ("file://FOLDER/train.py/x", "train.py/x cannot be read: Not a directory"),
         ("memory://", "names no place in the store"),
-        ("s3://user:hunter2secret@bucket/x", "pip install 'oomph[store]' s3fs"),
+        ("gs://user:hunter2secret@bucket/x", "pip install 'oomph[store]' gcsfs"),
     ],
 )
 def test_bad_store_is_one_sentence(work, store, why):

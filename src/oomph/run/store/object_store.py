@@ -135,5 +135,5 @@ def reason_of(error: BaseException) -> str:
             return "the bucket or folder does not exist"
         case TimeoutError():
             return "no answer in time"
-    said = shown_line(redacted(getattr(error, "strerror", None) or str(error)))
+    said = shown_line(redacted(" ".join((getattr(error, "strerror", None) or str(error)).split())))
     return shortened(said, _MOST_OF_REASON) or type(error).__name__
