@@ -8,6 +8,7 @@ import shutil
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 from stores import ELSEWHERE, TRAINS, copied_steps, elsewhere, said, trained
 
@@ -27,8 +28,11 @@ def test_run_resumes_from_the_store_after_its_machine_is_lost(work, url, wait_un
     (work.folder / "hold").touch()
     first = work.start("--store", url, "train.py")
     wait_until(lambda: copied_steps(url), lambda found: len(found) == 2)
-    os.killpg(first.pid, signal.SIGKILL)
+    copying = [each for each in psutil.Process(first.pid).children() if "oomph.run.store.process" in each.cmdline()]
+    os.kill(first.pid, signal.SIGKILL)
     first.wait(20)
+    assert len(copying) == 1
+    assert psutil.wait_procs(copying, timeout=10)[1] == [], "it ends with its supervisor"
     there = elsewhere(work)
     again = there.run("--resume", "--store", url, "train.py")
     assert again.returncode == 0, again.stderr

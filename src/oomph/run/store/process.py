@@ -19,6 +19,7 @@ from typing import Any
 from oomph.errors import StoreError, SupersededError
 from oomph.process.command import what_runs
 from oomph.process.process_identity import ProcessIdentity
+from oomph.process.spawn import die_with
 from oomph.redaction.redaction import know_secrets
 from oomph.run.directory.run_directory import FINISHED, RunRecord
 from oomph.run.store.claims import claim_after, newest_claim, newest_manifest
@@ -42,6 +43,7 @@ LAST_TRIES, LAST_PAUSE_SECONDS = 3, 2.0
 def main() -> int:
     """Do what the request on stdin asks for, and return the exit code."""
     request = json.load(sys.stdin)
+    die_with(request["parent"])  # whoever resumes the run goes on copying it
     know_secrets([request["url"]], os.environ)
     try:
         objects = ObjectStore(request["url"])
@@ -78,7 +80,7 @@ def _open(objects: ObjectStore, request: Mapping[str, Any]) -> None:
         _check(objects.shown, found, request)
     if newest is not None and newest.owner.lives:
         raise StoreError(f"{objects.shown} is in use by another oomph run, {newest.owner}; let it finish")
-    claim = claim_after(objects, newest, ProcessIdentity.here(os.getppid()))
+    claim = claim_after(objects, newest, ProcessIdentity.here(request["parent"]))
     found = newest_manifest(objects, newest)  # again: until now, its owner may have written another
     _answer(
         claim=[claim.generation, list(claim.owner), claim.nonce],
@@ -125,7 +127,7 @@ def _claim_in(request: Mapping[str, Any]) -> WriteClaim:
 
 
 class _Rounds:
-    """Copies round by round until the run is over: at once after a failure of the store, then more and more rarely."""
+    """Copies a run round by round, and tries a store that fails again more and more rarely."""
 
     def __init__(self, copying: Copying) -> None:
         self._copying = copying
@@ -165,26 +167,18 @@ class _Rounds:
 def _copy(objects: ObjectStore, request: Mapping[str, Any]) -> None:
     """Copy the run directory until SIGTERM says that the run is over."""
     os.nice(_NICENESS)
-    parent, is_over = os.getppid(), threading.Event()
+    is_over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     _answer(listens=True)
-
-    def go_on() -> None:
-        if os.getppid() != parent:
-            os._exit(1)  # the supervisor was killed: whoever resumes the run copies it
-        _go_on()
-
-    copying = Copying(objects, Path(request["folder"]), _claim_in(request), go_on)
+    copying = Copying(objects, Path(request["folder"]), _claim_in(request), _go_on)
     rounds = _Rounds(copying)
     while not is_over.wait(LOOK_SECONDS):
-        if os.getppid() != parent:
-            return
         rounds.attend()
     for number in range(LAST_TRIES):
         if rounds.is_copied():
             break
         time.sleep(LAST_PAUSE_SECONDS if number + 1 < LAST_TRIES else 0.0)
-    _answer(missing=copying.missing(), over=True)
+    _answer(missing=copying.missing())
 
 
 if __name__ == "__main__":

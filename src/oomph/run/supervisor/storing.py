@@ -235,7 +235,7 @@ class Copier:
 def _start(request: Mapping[str, Any]) -> Child:
     """Start the process. Raises OSError if that is not possible."""
     environ = isolated_environ(without_own_variables(os.environ))
-    with as_stdin(request) as stdin:
+    with as_stdin({**request, "parent": os.getpid()}) as stdin:
         return Child(isolated_command(_MODULE), environ, stdin=stdin)
 
 
