@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from stores import ELSEWHERE, Failing, claimed, copying_of
 
-from oomph.checkpoint.container import read_checkpoint
+from oomph.checkpoint.container import read_checkpoint, seal
 from oomph.errors import StoreError, SupersededError
 from oomph.run.directory.run_directory import RunDirectory, read_record
 from oomph.run.store import copying as copying_module
@@ -181,6 +183,51 @@ def test_checkpoint_that_is_not_complete_or_was_refused_is_not_copied(objects, r
         save(1)
     copying_of(objects, run).round()
     assert all(path.startswith("step-") for path in names(fetched(objects, tmp_path / "there")))
+
+
+def test_checkpoint_that_takes_the_place_of_another_leaves_none_of_its_files(objects, run, save, tmp_path):
+    copying = copying_of(objects, run)
+    path = run.path / "checkpoints" / save(1)
+    (path / "of-the-first").write_bytes(b"state of an iterator")
+    seal(path)
+    copying.round()
+    shutil.rmtree(path)
+    save(1, b"other")
+    copying.round()
+    there = fetched(objects, tmp_path / "there") / "checkpoints" / path.name
+    assert contents(there) == contents(path)
+    read_checkpoint(there)
+
+
+def test_checkpoints_of_all_workers_are_those_of_one_moment(objects, run, save, tmp_path):
+    """While those of the first are copied, all workers go on, and remove what they had."""
+    for rank, step in itertools.product((0, 1), (1, 2)):
+        save(step, rank=rank)
+    going_on = iter([3, 4])
+
+    def go_on() -> None:
+        for step in going_on:
+            save(step, rank=0), save(step, rank=1)
+
+    Copying(objects, run.path, claimed(objects), go_on).round()
+    there = fetched(objects, tmp_path / "there")
+    assert names(there) == names(there / "workers" / "1")
+    assert [name[-5:] for name in names(there)] == ["step1", "step2"]
+
+
+def test_run_directory_that_cannot_be_read_leaves_the_copy_as_it_is(objects, run, save, tmp_path, monkeypatch):
+    name = save(1)
+    copying = copying_of(objects, run)
+    copying.round()
+
+    def fail(folder: object) -> list[str]:
+        raise OSError(116, "Stale file handle")
+
+    monkeypatch.setattr(copying_module.os, "listdir", fail)
+    with pytest.raises(OSError, match="Stale"):
+        copying.round()
+    monkeypatch.undo()
+    assert names(fetched(objects, tmp_path / "there")) == [name]
 
 
 def test_checkpoints_of_all_workers_are_copied(objects, run, save, tmp_path):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from oomph.checkpoint.store import state_of
+from oomph.errors import StoreError
 from oomph.files.opening import open_own
 from oomph.run.directory.workers import folders_of
 from oomph.run.store.claims import check_newest, newest_manifest
@@ -21,7 +23,8 @@ _SUMS = "SHA256SUMS"
 _SINGLE = (RECORD, "summary.json", "micro_batch.json", "progress", "training", "witness")
 _FOLDERS = ("journal", "stderr", "output", "monitor")
 _OF_ATTEMPTS = ("created-", "appended-")
-_MOST_OF_RECORD = 4 << 20
+_MOST_OF_RECORD, _MOST_OF_SUMS = 4 << 20, 4 << 20
+_TRIES = 5
 
 
 class SavedCheckpoint(NamedTuple):
@@ -63,7 +66,7 @@ class Copying:
         return [saved.path for saved in checkpoints_of(self._run_dir) if self._sums.get(saved.path) != saved.sums]
 
     def round(self) -> None:
-        """Bring the store to the state of the run directory. Raises StoreError, and SupersededError for good.
+        """Bring the store to the state of the run directory. Raises StoreError or OSError; SupersededError is for good.
 
         Until the new manifest is written, the old one stays valid with all its parts.
         """
@@ -83,37 +86,48 @@ class Copying:
         return self._manifest.generation
 
     def _copied(self) -> tuple[Files, dict[str, bytes]]:
+        """Copy what is not in the store yet. Raises OSError if a checkpoint cannot be read, StoreError otherwise."""
         files: dict[str, tuple[FilePart, ...]] = {}
-        sums: dict[str, bytes] = {}
-        for saved in checkpoints_of(self._run_dir):
-            found = self._files_of_checkpoint(saved)
-            if found:
-                files |= found
-                sums[saved.path] = saved.sums
+        with ExitStack() as stack:
+            opened = self._opened(stack)
+            for saved, descriptors in opened.items():
+                new = {path: self._parts_of(fd) for path, fd in descriptors.items()}
+                files |= new or self._files_below(saved.path)
         for path in other_files(self._run_dir):  # after the checkpoints, of whose steps the journal must know
             parts = self._copied_file(path)
             if parts is not None:
                 files[path] = parts
-        return files, sums
+        return files, {saved.path: saved.sums for saved in opened}
 
-    def _files_of_checkpoint(self, saved: SavedCheckpoint) -> Files:
-        """Copy a checkpoint, or return no files if it has been removed meanwhile.
+    def _opened(self, stack: ExitStack) -> dict[SavedCheckpoint, dict[str, int]]:
+        """Open the files of all checkpoints that are to be copied, of all workers, at one moment.
 
-        All its files are opened first: they can then be read to the end, even if newer checkpoints take its place.
+        They can then be read to the end, even if newer checkpoints take their place: those of all workers fit together.
         """
-        if self._manifest is not None and self._sums.get(saved.path) == saved.sums:
-            return {path: parts for path, parts in self._manifest.files.items() if path.startswith(f"{saved.path}/")}
-        opened: dict[str, int] = {}
-        try:
-            for name in _names(self._run_dir / saved.path):
-                path = f"{saved.path}/{name}"
-                opened[path] = open_own(self._run_dir, path, os.O_RDONLY)
-            return {path: self._parts_of(fd) for path, fd in opened.items()}
-        except OSError:
+        for _ in range(_TRIES):
+            try:
+                with ExitStack() as tried:
+                    saved = {each: self._descriptors(each, tried) for each in checkpoints_of(self._run_dir)}
+                    stack.push(tried.pop_all())
+                    return saved
+            except FileNotFoundError:
+                continue  # one has just been removed, after a newer one was saved
+        raise StoreError(f"nothing is copied to {self._objects.shown}: checkpoints are replaced too fast")
+
+    def _descriptors(self, saved: SavedCheckpoint, stack: ExitStack) -> dict[str, int]:
+        """Open the files of a checkpoint, or none if it is in the manifest."""
+        if self._sums.get(saved.path) == saved.sums:
             return {}
-        finally:
-            for fd in opened.values():
-                os.close(fd)
+        opened = {}
+        for name in sorted(os.listdir(self._run_dir / saved.path)):
+            path = f"{saved.path}/{name}"
+            opened[path] = open_own(self._run_dir, path, os.O_RDONLY)
+            stack.callback(os.close, opened[path])
+        return opened
+
+    def _files_below(self, folder: str) -> Files:
+        files = {} if self._manifest is None else self._manifest.files
+        return {path: parts for path, parts in files.items() if path.startswith(f"{folder}/")}
 
     def _copied_file(self, path: str) -> tuple[FilePart, ...] | None:
         try:
@@ -197,17 +211,18 @@ def _below(run_dir: Path, place: Path) -> str:
 
 
 def _names(folder: Path) -> list[str]:
+    """Return what is in a folder, or nothing if there is none. Raises OSError if it cannot be read."""
     try:
-        return sorted(entry.name for entry in folder.iterdir())
-    except OSError:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def _read(run_dir: Path, path: str) -> bytes | None:
     try:
         with os.fdopen(open_own(run_dir, path, os.O_RDONLY), "rb") as file:
-            return file.read()
-    except OSError:
+            return file.read(_MOST_OF_SUMS)
+    except FileNotFoundError:
         return None
 
 

@@ -129,8 +129,8 @@ def _claim_in(request: Mapping[str, Any]) -> WriteClaim:
 class _Rounds:
     """Copies a run round by round, and tries a store that fails again more and more rarely."""
 
-    def __init__(self, copying: Copying) -> None:
-        self._copying = copying
+    def __init__(self, copying: Copying, shown: str) -> None:
+        self._copying, self._shown = copying, shown
         self._due = time.monotonic()
         self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._problem = ""
@@ -153,7 +153,8 @@ class _Rounds:
         except SupersededError:
             raise
         except Exception as error:
-            problem = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
+            is_of_store = isinstance(error, StoreError)
+            problem = str(error) if is_of_store else f"nothing is copied to {self._shown}: {reason_of(error)}"
             if problem != self._problem:
                 self._problem = problem
                 _answer(problem=problem, missing=self._copying.missing())
@@ -171,7 +172,7 @@ def _copy(objects: ObjectStore, request: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
     _answer(listens=True)
     copying = Copying(objects, Path(request["folder"]), _claim_in(request), _go_on)
-    rounds = _Rounds(copying)
+    rounds = _Rounds(copying, objects.shown)
     while not is_over.wait(LOOK_SECONDS):
         rounds.attend()
     for number in range(LAST_TRIES):
