@@ -8,6 +8,7 @@ DEMO := $(VENV)/demo
 OLDER := .venv-compat
 NEXT := .venv-next
 WITH_RAY := .venv-ray
+STORE := .venv-store
 REFERENCE := docs/reference
 HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/test_redaction.py tests/doctor/test_no_files.py \
 	tests/explain/test_linear.py tests/explain/test_crafted.py tests/run/directory/test_planted.py tests/run/checkpoint/test_manifest.py \
@@ -26,7 +27,7 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults ray-lane slurm-lane two-hosts kernels changed mutations docs site golden transcript release install clean
+.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults store-lane ray-lane slurm-lane two-hosts kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -120,6 +121,11 @@ ray-lane: ## several workers on Ray: kills, a lost node, a hang; beside plain Ra
 	$(WITH_RAY)/bin/python -m pip install --quiet --editable '.[demo,ray]' 'ray[train]' pytest pytest-timeout hypothesis
 	$(WITH_RAY)/bin/python -m pytest tests/end_to_end/test_ray.py
 	$(WITH_RAY)/bin/python benchmarks/ray_lane.py
+
+store-lane: ## runs copied to a real S3 server, which refuses, breaks off or hangs, in an environment of its own (2 minutes)
+	test -x $(STORE)/bin/python || $(PYTHON) -m venv $(STORE)
+	$(STORE)/bin/python -m pip install --quiet --editable '.[store]' s3fs 'moto[server]>=5' pytest pytest-timeout hypothesis
+	$(STORE)/bin/python -m pytest tests/run/store
 
 kernels: $(READY) ## 100 kills of a notebook's kernel in nbclient, 100 of it, its supervisor and its server (12 minutes on two cores)
 	$(BIN)/python benchmarks/notebook_kills.py

@@ -112,9 +112,30 @@ MUTATIONS = (
     Mutation(
         "prune takes no lock",
         "run/directory/pruning.py",
-        "lock_fd = lock_run(path)",
-        "lock_fd = os.dup(folder)",
+        "lock_run(path).fd",
+        "os.dup(folder)",
         "run/directory/test_pruning.py",
+    ),
+    Mutation(
+        "holder on another host is not waited for",
+        "run/directory/lease.py",
+        "if _newest_holder(run_dir) != holder:",
+        "if False:",
+        "run/directory/test_lease.py",
+    ),
+    Mutation(
+        "copy goes on after a newer claim",
+        "run/store/copying.py",
+        "check_newest(self._objects, self._claim)\n        self._sequence += 1",
+        "self._sequence += 1",
+        "run/store/test_copying.py",
+    ),
+    Mutation(
+        "older manifest is taken for the newest",
+        "run/store/claims.py",
+        "max(whole, key=lambda manifest: manifest.sequence)",
+        "whole[0]",
+        "run/store/test_copying.py",
     ),
     Mutation(
         "runs are found through links",
@@ -133,7 +154,7 @@ MUTATIONS = (
     Mutation(
         "the web address of --notify is stored",
         "cli/run.py",
-        "_without_address(args.typed, args.notify)",
+        "_without_addresses(args)",
         "args.typed",
         "run/supervisor/test_notifying.py",
     ),

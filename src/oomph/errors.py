@@ -6,6 +6,8 @@ OomphError
  ├── OutputError           there is nowhere to print to                            exit 2
  ├── RunDirectoryError     the run directory is not writable, in use, or not a run   exit 2
  ├── GatheringError        workers that a scheduler should have started are missing  exit 75
+ ├── StoreError            the store of a run cannot be reached, read or written     exit 2
+ │    └── SupersededError  another oomph run writes the store now
  ├── CheckpointError       a checkpoint cannot be written or fails verification
  ├── UnsupportedError      the installed Keras or TensorFlow lacks what the guard needs
  ├── IsolatedError         a function run in its own process did not return
@@ -53,6 +55,16 @@ class GatheringError(OomphError):
     """Workers that a scheduler should have started with this one have not appeared. Another start may help."""
 
     exit_code = 75
+
+
+class StoreError(OomphError):
+    """The store of a run cannot be reached, read or written."""
+
+    exit_code = 2
+
+
+class SupersededError(StoreError):
+    """Another oomph run writes the store now."""
 
 
 class CheckpointError(OomphError):

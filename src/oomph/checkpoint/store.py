@@ -138,8 +138,8 @@ class CheckpointStore:
 
     def records(self) -> list[Record]:
         """Return all checkpoints, newest first; the end states of fits come last."""
-        finished = sorted(self._root.glob("finished-fit*"), key=_modified, reverse=True)
-        found = [(path, False) for path in reversed(self._steps())] + [(path, True) for path in finished]
+        found = [(path, False) for path in reversed(self._steps())]
+        found += [(path, True) for path in self._root.glob("finished-fit*")]
         records = []
         for path, is_end in found:
             try:
@@ -148,7 +148,8 @@ class CheckpointStore:
                 continue  # it will be refused and reported when the run tries to use it
             self._steps_of[path.name] = position.steps
             records.append(Record(path, position, meta, is_end))
-        return records
+        ends = sorted((each for each in records if each.finished), key=_taken_at, reverse=True)
+        return [*(each for each in records if not each.finished), *ends]
 
     def latest_step(self, fit: int | None = None) -> Checkpoint | None:
         """Return the latest valid checkpoint of one fit, or of all fits; report newer ones and set them aside."""
@@ -452,6 +453,11 @@ def _number(name: str) -> int:
     """Parse the number of a checkpoint within a fit from its name; return 0 for any other name."""
     match = _STEP.fullmatch(name)
     return 0 if match is None else int(match[1])
+
+
+def _taken_at(record: Record) -> float:
+    """Return when a checkpoint was taken. The time of its folder is lost if it is copied, as from another machine."""
+    return record.meta.taken_at or _modified(record.path)
 
 
 def _modified(path: Path) -> float:

@@ -59,6 +59,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the run").add_argument
     add("--run-dir", metavar="DIR", help="keep the run in DIR (default: .oomph/runs/<time>-<script>)")
     add("--runs-dir", metavar="DIR", help="keep .oomph in DIR (default: the working directory)")
+    add(
+        "--store",
+        metavar="URL",
+        help="also copy the run to URL, such as s3://bucket/prefix; --resume fetches it from there on another machine",
+    )
     add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
     add("--out", metavar="FILE", help="save a notebook with its outputs to FILE (default: NAME.oomph.ipynb beside it)")
     add(
@@ -217,11 +222,12 @@ def run(args: argparse.Namespace) -> int:
             out=args.out,
             guarding=_guarding(args),
             allowed=_allowed(args),
-            typed=tuple(_without_address(args.typed, args.notify)),
+            typed=tuple(_without_addresses(args)),
             notify=args.notify,
             workers=args.workers,
             under_scheduler=args.engine == "env",
             engine=_engine(args),
+            store=args.store,
         )
     )
     if args.profile is not None:
@@ -278,14 +284,25 @@ def _tell_missed(run_dir: Path | None) -> None:
         say(text)
 
 
-def _without_address(typed: Sequence[str], notify: str | None) -> list[str]:
-    """Leave out a web address, whose path is often secret, since the options are stored, and printed for a resume."""
+def _without_addresses(args: argparse.Namespace) -> list[str]:
+    """Leave out addresses that may be secret, since the options are stored, and printed for a resume.
+
+    Of a web address, the path is often secret; of a store's, the user and the query.
+    """
+    from oomph.run.store.object_store import shown_url
     from oomph.run.supervisor.notifying import is_address
 
-    if notify is None or not is_address(notify):
-        return list(typed)
-    words = [word for word in typed if word != f"--notify={notify}"]
-    return [word for word, before in zip(words, ["", *words], strict=False) if "--notify" not in (word, before)]
+    typed = list(args.typed)
+    if args.notify is not None and is_address(args.notify):
+        typed = _without("--notify", args.notify, typed)
+    if args.store is not None and shown_url(args.store) != args.store:
+        typed = _without("--store", args.store, typed)
+    return typed
+
+
+def _without(option: str, value: str, typed: Sequence[str]) -> list[str]:
+    words = [word for word in typed if word != f"{option}={value}"]
+    return [word for word, before in zip(words, ["", *words], strict=False) if option not in (word, before)]
 
 
 def _print_summary(document: str) -> None:

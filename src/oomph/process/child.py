@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from types import TracebackType
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from oomph.process.descriptors import readable
 
@@ -176,6 +177,14 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def as_stdin(document: Mapping[str, Any]) -> IO[bytes]:
+    """Return a file in memory, at its start, with a document as JSON. Unlike a pipe, it never makes the writer wait."""
+    file = os.fdopen(os.memfd_create("request"), "w+b")
+    file.write(json.dumps(document).encode())
+    file.seek(0)
+    return file
 
 
 class Finished(NamedTuple):

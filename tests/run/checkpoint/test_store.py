@@ -56,6 +56,14 @@ def names(tmp_path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
 
 
+def test_end_states_are_in_the_order_in_which_they_were_taken_even_if_copied(store, tmp_path):
+    for fit, taken_at in ((0, 30.0), (1, 10.0), (2, 20.0)):
+        store.draft_finished(Position(fit, 1, 0, fit)).complete(Meta(taken_at=taken_at), write)
+    for number, fit in enumerate((2, 1, 0)):
+        os.utime(tmp_path / "checkpoints" / f"finished-fit{fit}", (1000 - number, 1000 - number))
+    assert [record.position.fit for record in store.records()] == [0, 2, 1]
+
+
 def test_folder_named_after_another_checkpoint_is_rejected(tmp_path, store, refused):
     root = tmp_path / "checkpoints"
     save(store, 5)

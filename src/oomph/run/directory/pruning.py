@@ -117,7 +117,7 @@ def _remove_pinned(path: Path) -> Removal:
     with _opened(path) as folder:
         if is_held(path, SAMPLES_LOCK):
             return Removal(problem=_IN_USE)
-        lock_fd = lock_run(path)
+        lock_fd = lock_run(path).fd
         try:
             removal = _emptied(folder, dry_run=False)
         finally:

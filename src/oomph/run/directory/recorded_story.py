@@ -31,6 +31,7 @@ from oomph.run.directory.run_directory import (
     why_no_record,
 )
 from oomph.run.directory.search import is_own_place
+from oomph.run.directory.store_state import store_state
 from oomph.run.directory.workers import folders_of
 from oomph.run.report.labels import ORDER, UNKNOWN
 from oomph.run.report.next_command import options_without_a_run
@@ -50,7 +51,7 @@ class RecordedRun:
     summary: Summary
     story: Story
     missing: tuple[str, ...] = ()
-    """What of the run cannot be read, as sentences."""
+    """What of the run cannot be read, or is not in its store, as sentences."""
 
 
 def recorded_run(path: Path) -> RecordedRun:
@@ -110,6 +111,9 @@ def _in_words(path: Path, record: RunRecord | None, gap: JournalGap | None) -> t
     if record is None and os.path.lexists(path / "journal"):
         why = why_no_record(path)
         told.insert(0, f"run.json in {path} {why}; the command of the run is unknown, and whether it can go on")
+    store = store_state(path)
+    if store is not None and store.in_words() and (record is None or record.status in _OVER):
+        told.append(store.in_words())
     return tuple(told)
 
 

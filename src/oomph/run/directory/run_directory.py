@@ -18,8 +18,8 @@ from oomph import __version__
 from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.oomph_folder import MOST_WORKERS, NOTEBOOKS, OOMPH, RUNS, make_own_parents
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
-from oomph.process.process_identity import ProcessIdentity
 from oomph.redaction.redaction import redacted_data
+from oomph.run.directory.lease import LOCK, Lease, LockHolder, holder_in, lives_elsewhere
 from oomph.run.directory.search import is_own_place
 from oomph.run.directory.trust import close_to_others, why_not_trusted
 from oomph.terminal.console import say
@@ -33,7 +33,6 @@ PREEMPTED = "preempted"
 GAVE_UP = "gave-up"
 KEPT = "kept"
 STATUSES = (RUNNING, FINISHED, FAILED, GAVE_UP, PREEMPTED, KEPT)
-_HOLDER_BYTES = 512
 _LONGEST_NAME, _LONGEST_NAME_BYTES = 60, 120
 """The most characters and bytes of the script's name in the name of a run. Many file systems allow 255 bytes."""
 _MOST_OF_RECORD = 4 << 20
@@ -135,8 +134,15 @@ def _number(name: str, value: object, least: int, most: int) -> int:
 class RunDirectory:
     """A run directory whose lock this process holds."""
 
-    def __init__(self, path: Path, record: RunRecord, lock_fd: int, identity: tuple[int, int] | None = None) -> None:
-        self.path, self.record, self.lock_fd = path, record, lock_fd
+    def __init__(
+        self,
+        path: Path,
+        record: RunRecord,
+        lock_fd: int,
+        identity: tuple[int, int] | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        self.path, self.record, self.lock_fd, self._lease = path, record, lock_fd, lease
         self.identity = identity
         """The device and inode of the folder at `path`."""
 
@@ -149,7 +155,7 @@ class RunDirectory:
             _check_not_foreign(path)
             close_to_others(path)
             identity = pin(path)
-            lock_fd = lock_run(path)
+            lease = lock_run(path)
         except FileExistsError as error:
             what = "a link to a folder that does not exist" if path.is_symlink() else "a file, not a folder"
             raise RunDirectoryError(f"the run directory {path} cannot be written: it is {what}") from error
@@ -158,14 +164,14 @@ class RunDirectory:
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
         try:
             _check_no_run(path)
-            run = cls(path, record, lock_fd, identity)
+            run = cls(path, record, lease.fd, identity, lease)
             run.update()
         except OSError as error:
-            os.close(lock_fd)
+            os.close(lease.fd)
             unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
         except RunDirectoryError:
-            os.close(lock_fd)
+            os.close(lease.fd)
             unpin(path)
             raise
         return run
@@ -210,8 +216,8 @@ class RunDirectory:
             stranger = why_not_trusted(path)
             if stranger is not None:
                 raise RunDirectoryError(f"{path} cannot be resumed: {stranger}")
-            lock_fd = lock_run(path)
-            return cls(path, read_record(path) or record, lock_fd, identity)
+            lease = lock_run(path)
+            return cls(path, read_record(path) or record, lease.fd, identity, lease)
         except OSError as error:
             unpin(path)
             raise RunDirectoryError(f"the run directory {path} cannot be written: {error.strerror}") from error
@@ -223,6 +229,14 @@ class RunDirectory:
         """Change the record and write it atomically."""
         self.record = self.record._replace(**changes)
         replace_own(self.path, "run.json", self.record.to_json().encode())
+
+    def hold(self, lease: Lease) -> None:
+        """Hold the directory by this lease, until it is closed."""
+        self.lock_fd, self._lease = lease.fd, lease
+
+    def is_kept(self) -> bool:
+        """Return False if an oomph on another host has taken the directory. To be called every few seconds."""
+        return self._lease is None or self._lease.is_kept()
 
     def set_aside(self) -> Path:
         """Rename the folder, so that a new run can use its path; return the new path. Raises OSError on failure.
@@ -237,6 +251,8 @@ class RunDirectory:
 
     def close(self) -> None:
         """Release the lock. A script that is still alive continues to hold it."""
+        if self._lease is not None:
+            self._lease.release()
         unpin(self.path)
         os.close(self.lock_fd)
 
@@ -333,26 +349,28 @@ def _check_no_run(path: Path) -> None:
         )
 
 
-def lock_run(path: Path) -> int:
-    """Lock the directory for this process and every process that inherits the descriptor, and return the descriptor.
+def lock_run(path: Path) -> Lease:
+    """Lock the directory for this process and every process that inherits the lock's descriptor.
 
     Raises RunDirectoryError if another process holds the lock, or OSError if the lock cannot be opened.
     """
-    fd = open_own(path, "lock", os.O_RDWR | os.O_CREAT)
+    fd = open_own(path, LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = _holder(fd)
+        holder = holder_in(fd)
         os.close(fd)
         raise RunDirectoryError(_in_use(path, holder)) from None
     except OSError:
         _look_without_lock(fd, path)
+    holder = holder_in(fd)
+    if lives_elsewhere(path, holder):
+        os.close(fd)
+        raise RunDirectoryError(_in_use(path, holder))
     if not _is_at(path / "lock", fd):  # this was a finished run, and another oomph has just renamed it
         os.close(fd)
         raise RunDirectoryError(f"{path} has just been taken by another oomph run")
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, ProcessIdentity.here().to_text().encode(), 0)
-    return fd
+    return Lease(path, fd)
 
 
 def _is_at(path: Path, fd: int) -> bool:
@@ -364,18 +382,15 @@ def _is_at(path: Path, fd: int) -> bool:
 
 def _look_without_lock(fd: int, path: Path) -> None:
     """Continue without a lock on a file system that doesn't support locks, unless the recorded holder is alive."""
-    holder = _holder(fd)
-    if holder is not None and holder.lives and holder.pid != os.getpid():
+    holder = holder_in(fd)
+    if holder is not None and holder.process.lives and holder.process.pid != os.getpid():
         os.close(fd)
         raise RunDirectoryError(_in_use(path, holder))
     say(f"the file system of {path} has no locks: make sure no other machine uses this run directory at the same time")
 
 
-def _holder(fd: int) -> ProcessIdentity | None:
-    return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
-
-
-def _in_use(path: Path, holder: ProcessIdentity | None) -> str:
+def _in_use(path: Path, found: LockHolder | None) -> str:
+    holder = None if found is None else found.process
     gone = holder is not None and not holder.elsewhere and holder.began != "-" and not holder.lives
     if gone:
         return f"{path} is in use: {holder}, which ran it, has exited, but the script that it started has not"

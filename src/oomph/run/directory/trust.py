@@ -22,7 +22,7 @@ from oomph.files.opening import FILE_MODE, FOLDER_MODE, open_folder
 _REACHED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OWN_NAMES = re.compile(
-    r"(run|summary|micro_batch)\.json|report\.html|lock|progress|borders|witness|training|(created|appended|owner)-.*"
+    r"(run|summary|micro_batch|store)\.json|report\.html|lock|progress|borders|witness|training|(created|appended|owner)-.*"
     r"|journal|checkpoints|stderr|monitor|cells|kernels|profile|workers|gang"
 )
 """The names of oomph's own files and folders in a run directory."""

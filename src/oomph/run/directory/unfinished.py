@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from oomph.files.opening import open_own
 from oomph.journal.journal import read_journal
 from oomph.process.process_identity import ProcessIdentity
+from oomph.run.directory.lease import LOCK, SILENT_SECONDS, beats_elsewhere, holder_in
 from oomph.run.directory.run_directory import (
     DEFAULT_PARENT,
     FAILED,
@@ -28,8 +30,6 @@ from oomph.run.directory.trust import why_not_above, why_not_trusted
 from oomph.run.report.attempts import stopped
 from oomph.run.report.next_command import command_to_go_on, names_read
 from oomph.terminal.console import say
-
-_HOLDER_BYTES = 512
 
 
 class StoredRun(NamedTuple):
@@ -181,28 +181,28 @@ def holder_of(run_dir: Path) -> ProcessIdentity | None:
     except OSError:
         return None
     try:
-        return _holder(fd)
+        holder = holder_in(fd)
     finally:
         os.close(fd)
+    return None if holder is None else holder.process
 
 
-def _holder(fd: int) -> ProcessIdentity | None:
-    return ProcessIdentity.from_text(os.pread(fd, _HOLDER_BYTES, 0).decode(errors="replace"))
+def is_held(run_dir: Path, name: str = LOCK) -> bool:
+    """True if a process holds a lock of a run. Tries to acquire the lock to find out.
 
-
-def is_held(run_dir: Path, name: str = "lock") -> bool:
-    """True if a process holds a lock of a run. Tries to acquire the lock to find out."""
+    On a file system that hosts share, a holder on another one counts if its last beat looks recent, by this clock.
+    """
     try:
         fd = open_own(run_dir, name, os.O_RDONLY)
     except OSError:
         return False
     try:
+        holder, is_recent = holder_in(fd), time.time() - os.fstat(fd).st_mtime < SILENT_SECONDS
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:  # a file system without locks
-        holder = _holder(fd)
-        return holder is not None and holder.lives
+        return holder is not None and (holder.process.lives or (is_recent and beats_elsewhere(holder)))
     finally:
         os.close(fd)
-    return False
+    return is_recent and beats_elsewhere(holder)

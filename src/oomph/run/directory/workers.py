@@ -56,7 +56,7 @@ def directory_beside(run_dir: Path, rank: int, attempts: int) -> RunDirectory:
     shared = RunDirectory(run_dir, record._replace(attempts=attempts, host=process_identity.host()), lock_fd=-1)
     own = directory_of(shared, rank)
     try:
-        own.lock_fd = lock_run(own.path)
+        own.hold(lock_run(own.path))
         own.update()
     except OSError as error:
         raise RunDirectoryError(f"the run directory {own.path} cannot be written: {error.strerror}") from error

@@ -35,6 +35,7 @@ from oomph.run.supervisor.engine import WorkerEngine
 from oomph.run.supervisor.interpreter import python_of
 from oomph.run.supervisor.notifying import Target, target_of
 from oomph.run.supervisor.settings import MachineAtStart, Settings, look
+from oomph.run.supervisor.storing import StoreOfRun, folder_to_resume, open_store
 from oomph.run.supervisor.supervise import Supervisor
 from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice, say
@@ -68,6 +69,8 @@ class Request:
     """True if a scheduler starts the processes, each with its own `oomph run`."""
     engine: Callable[[str], WorkerEngine] | None = field(default=None, compare=False)
     """Returns the engine that starts the workers elsewhere, given the Python of the script; None for no engine."""
+    store: str | None = None
+    """The URL of the store that the run is copied to, or None for none."""
 
 
 def launch(request: Request) -> RunOutcome:
@@ -82,7 +85,7 @@ def launch(request: Request) -> RunOutcome:
     trouble = "" if is_alone else why_not_formed(command.form, os.environ)
     if trouble:
         raise UsageError(trouble)
-    know_secrets(command.words, os.environ)
+    know_secrets([*command.words, *((request.store,) if request.store else ())], os.environ)
     notify = None if request.notify is None else target_of(request.notify)
     _check_directories(request)
     python = python_of(command, request.python, say)
@@ -108,6 +111,12 @@ def _supervise(
     notify: Target | None,
     mine: Allocation | None,
 ) -> RunOutcome:
+    store = None
+    if request.store is not None:
+        if mine is not None:
+            raise UsageError("--store copies a run from one machine, and --engine env has several: leave it out")
+        store = open_store(request.store, command.words, request.resume is not None)
+        request = _with_stored_run(request, store)
     if mine is None or mine.workers == 1:
         run, peers = _open(request, command, python), None
     else:
@@ -125,7 +134,7 @@ def _supervise(
         notify=notify,
     )
     try:
-        return Supervisor(command, python, run, settings, peers).supervise()
+        return Supervisor(command, python, run, settings, peers, store).supervise()
     finally:
         if run is not None:
             run.close()
@@ -206,6 +215,17 @@ def _run_plainly(command: Command, python: str) -> NoReturn:
         raise UsageError(f"{argv[0]} cannot be started: {error.strerror}") from error
 
 
+def _with_stored_run(request: Request, store: StoreOfRun) -> Request:
+    """Return the request with the run directory of the run in the store, if that is to be resumed."""
+    if request.resume is None or store.record is None:
+        return request
+    if store.record.status == FINISHED:
+        say(f"nothing to resume: the run in {store.shown} has finished; this is a new run")
+        return request if request.resume else replace(request, resume=None)
+    found = folder_to_resume(store, store.record, request.resume or request.run_dir, request.runs_dir)
+    return replace(request, resume=str(found))
+
+
 def _open(request: Request, command: Command, python: str) -> RunDirectory | None:
     """Open the run directory, or return None if the default one cannot be written. The script then runs without it."""
     run, why_anew = (None, []) if request.resume is None else _resume(request, command)
@@ -236,7 +256,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
     try:
         return RunDirectory.create_default(command.name, record, request.runs_dir)
     except RunDirectoryError as error:
-        if request.runs_dir is not None:
+        if request.runs_dir is not None or request.store is not None:
             raise
         say(f"{error}; running without one: no checkpoints, no journal (choose another place with --run-dir)")
         return None

@@ -6,19 +6,18 @@ the supervisor forks. Whatever fails is said in one line, and changes nothing ab
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from subprocess import STDOUT
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from oomph.errors import UsageError
 from oomph.monitor.webhook import Webhook
 from oomph.process import process_identity
-from oomph.process.child import Child
+from oomph.process.child import Child, as_stdin
 from oomph.process.own_process import isolated_command, isolated_environ, without_own_variables
 from oomph.run.report.notification import Notification, document_of
 from oomph.terminal.endings import ProcessEnd
@@ -43,7 +42,7 @@ class CommandTarget(NamedTuple):
 
     def start(self, document: Mapping[str, Any]) -> Child:
         """Start the command. Raises OSError or ValueError if that is not possible."""
-        with _as_input(document) as stdin:
+        with as_stdin(document) as stdin:
             words = [*self.words, document["text"]]
             return Child(words, os.environ, stdin=stdin, stderr=STDOUT, reap_seconds=_REAP_SECONDS)
 
@@ -61,7 +60,7 @@ class WebTarget(NamedTuple):
     def start(self, document: Mapping[str, Any]) -> Child:
         """Start a process that posts the document. Raises OSError if that is not possible."""
         environ = isolated_environ(without_own_variables(os.environ))
-        with _as_input({"url": self.webhook.url, "document": document}) as stdin:
+        with as_stdin({"url": self.webhook.url, "document": document}) as stdin:
             return Child(isolated_command(_MODULE), environ, stdin=stdin, reap_seconds=_REAP_SECONDS)
 
 
@@ -90,14 +89,6 @@ def target_of(asked: str) -> Target:
 def is_address(asked: str) -> bool:
     """True if the value of `--notify` is meant as a web address."""
     return "://" in asked.partition(" ")[0]
-
-
-def _as_input(document: Mapping[str, Any]) -> IO[bytes]:
-    """Return a file in memory, at its start. Unlike a pipe, it never makes the writer wait."""
-    file = os.fdopen(os.memfd_create("notification"), "w+b")
-    file.write(json.dumps(document).encode())
-    file.seek(0)
-    return file
 
 
 class Notifier:

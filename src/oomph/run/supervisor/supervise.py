@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from oomph.errors import UsageError
+from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.oomph_folder import folder_of
 from oomph.files.opening import OwnFile
 from oomph.gpu.memory_in_use import visible
@@ -58,6 +58,7 @@ from oomph.run.supervisor.script_findings import ScriptFindings
 from oomph.run.supervisor.script_record import ScriptRecord, prepare
 from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
+from oomph.run.supervisor.storing import Copier, StoreOfRun
 from oomph.terminal.console import Voice
 
 _SILENT_WAIT_SECONDS = 2.0
@@ -67,7 +68,13 @@ class Supervisor:
     """Supervises one `oomph run`, and owns the signal handlers and the terminal while the script is alive."""
 
     def __init__(
-        self, command: Command, python: str, run: RunDirectory | None, settings: Settings, peers: Peers | None = None
+        self,
+        command: Command,
+        python: str,
+        run: RunDirectory | None,
+        settings: Settings,
+        peers: Peers | None = None,
+        store: StoreOfRun | None = None,
     ) -> None:
         self._command, self._python, self._run, self._settings = command, python, run, settings
         self._peers = peers
@@ -75,12 +82,14 @@ class Supervisor:
         self._first_rank = 0 if peers is None else peers.rank
         self._run_dir = None if run is None else run.path
         self._runs = [None if run is None else directory_of(run, rank) for rank in range(settings.workers)]
+        self._is_taken = False
         self._chronicle = Chronicle(self._run_dir, 0 if run is None else run.record.attempts)
         self._ledger = Ledger()
         self._machine = Machine(os.environ)
         self._timings, self._floor = Timings(), floor_seconds()
         self._voice, self._stdin = Voice(), StandardInput()
         self._notifier = Notifier(settings.notify, self._voice.say, command.shown, shown(run))
+        self._copier = None if store is None or run is None else Copier(run.path, store, self._voice)
         self._native_lines: set[bytes] = set()
         self._said: set[str] = set()
         self._examining = Examining(settings, command, run, self._chronicle, self._machine, self._voice)
@@ -104,6 +113,8 @@ class Supervisor:
             )  # fmt: skip
             outcome = closing.close(action)
             self._notifier.close()
+            if self._copier is not None:
+                self._copier.close(lambda: _called_off_by(signals) == signal.SIGINT)
             return outcome
 
     def _attempt(self, signals: Signals, terminal: Terminal) -> Action:
@@ -160,6 +171,12 @@ class Supervisor:
         Also returns the worker that ended it.
         """
         fallen = gang.wait()
+        if self._is_taken:
+            gang.end_groups(_SILENT_WAIT_SECONDS)
+            raise RunDirectoryError(
+                f"{shown(self._run)} has been taken by an oomph run on another host while this one did not respond:"
+                " the script was stopped here"
+            )
         here = around.look_back(gang.pids)
         cause = self._examining.cause_of(fallen, here)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
@@ -259,14 +276,12 @@ class Supervisor:
         )
 
         assembly = Assembly(engine, self._say_once) if len(runs) > 1 else None
-
-        def meanwhile() -> None:
-            self._notifier.attend()
-            if assembly is not None:
-                assembly.attend(gang.workers)
-
         placed = engine.start(
-            job, gang.found_hanging, meanwhile, self._voice.say, lambda: bool(_called_off_by(signals))
+            job,
+            gang.found_hanging,
+            lambda: self._attend(gang, assembly),
+            self._voice.say,
+            lambda: bool(_called_off_by(signals)),
         )
         self._chronicle.write(WorkersPlaced(hosts=[each.host for each in placed]))
         for rank, (process, watch, _) in enumerate(placed):
@@ -284,12 +299,19 @@ class Supervisor:
         return TerminalFront(terminal, log, self._reports(number, monitoring), self._voice)
 
     def _meanwhile(self, monitoring: Monitoring, gang: Gang, assembly: Assembly | None) -> None:
+        self._attend(gang, assembly)
         self._machine.listen()
         monitoring.attend(gang.workers[0].attempt.pid)
-        self._notifier.attend()
         if self._peers is not None and (failed := self._peers.failure()) is not None and not gang.is_called_off:
             self._voice.say(f"{failed.who} has failed: ending this worker")
             gang.call_off()
+
+    def _attend(self, gang: Gang, assembly: Assembly | None) -> None:
+        """Attend to what does not depend on where the workers are."""
+        self._keep_directory(gang)
+        self._notifier.attend()
+        if self._copier is not None:
+            self._copier.attend()
         if assembly is not None:
             assembly.attend(gang.workers)
 
@@ -298,6 +320,14 @@ class Supervisor:
         if text not in self._said:
             self._said.add(text)
             self._voice.say(text)
+
+    def _keep_directory(self, gang: Gang) -> None:
+        """End the script at once if an oomph on another host has taken the run directory, which both would write."""
+        if self._run is None or self._is_taken or self._run.is_kept():
+            return
+        self._is_taken = True
+        for worker in gang.workers:
+            worker.attempt.kill_within(0.0)
 
     def _reports(self, number: int, monitoring: Monitoring) -> NativeReports | None:
         """Return the handler for TensorFlow's reports of failed allocations, or None if no guard could recover."""
