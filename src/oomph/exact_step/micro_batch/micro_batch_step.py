@@ -27,8 +27,10 @@ from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
 from oomph.keras_bridge.graph import handles_of, written_slots
 from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_state
+from oomph.keras_bridge.workers import collectives_in
 from oomph.terminal.wrapping import shortened
 
+EXCHANGES = "the workers exchange values within the step"
 _LOOPS = ("While", "StatelessWhile")
 _HEADINGS = (
     "Graph execution error",
@@ -87,7 +89,7 @@ class MicroBatchStep:
         """The reason in the traced graph against replacing the batch by micro-batches; empty if there is none."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
-        self._defers = trains and not self.eagerly and self.replicas.count == 1
+        self._defers = trains and not self.eagerly and self.replicas.is_alone
         """True if assignments after the update are left to the commit."""
         self.assignments = Assignments()
         """The assignments that the commit makes after the update."""
@@ -263,6 +265,8 @@ class MicroBatchStep:
 
     def _reason_in(self, concrete: Any) -> str:
         """Return why, according to the graph, micro-batches cannot replace the batch; empty if nothing prevents it."""
+        if self.replicas.collectives is not None and collectives_in(concrete.graph):
+            return EXCHANGES
         if not self.trains or self.applied is None:
             return ""
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]

@@ -103,6 +103,15 @@ class TensorFlow2:
     replica_thread = Global(
         "tensorflow.python.distribute.mirrored_run", "_MirroredReplicaThread", Feature.ERRORS_OUTSIDE
     )
+    collective_keys = Attribute(
+        "tensorflow.python.distribute.collective_all_reduce_strategy", "_collective_keys", Feature.SEVERAL_WORKERS
+    )
+    collective_numbers = Attribute(
+        "tensorflow.python.distribute.cross_device_utils", "_instance_key_table", Feature.SEVERAL_WORKERS
+    )
+    late_captures = Attribute(
+        "tensorflow.python.framework.func_graph", "deferred_internal_captures", Feature.SEVERAL_WORKERS
+    )
     # -- the runtime
     status_to_exception = Global("tensorflow.python.eager.core", "_status_to_exception", Feature.ERRORS_OUTSIDE)
     context = Global("tensorflow.python.eager.context", "context", _RESUME | Feature.MEMORY_LIMIT)
