@@ -47,6 +47,7 @@ def trained(kind: str) -> dict[str, np.ndarray]:
     """Return what a training of this kind leaves behind: weights, slots, losses and metrics."""
     keras.utils.set_random_seed(1)
     options = {"steps_per_execution": 3} if kind == "several" else {}
+    keras.config.set_dtype_policy("mixed_float16" if kind == "mixed" else "float64")
     with strategy.scope():
         optimizer = keras.optimizers.Adam(0.05, global_clipnorm=0.1 if kind == "clipped" else None)
         layers = embedding() if kind == "embedding" else dense(*BETWEEN.get(kind, list)())
