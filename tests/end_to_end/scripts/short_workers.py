@@ -55,7 +55,11 @@ def trained(kind: str) -> dict[str, np.ndarray]:
         model.compile(optimizer, "mse", metrics=["mae"], jit_compile=kind == "compiled", **options)
     data = tf.data.Dataset.from_tensor_slices(samples(kind)).batch(16)
     history = model.fit(data, epochs=2, verbose=0).history
-    state = {"weights": model.trainable_variables, "slots": optimizer.variables, "others": model.non_trainable_variables}
+    state = {
+        "weights": model.trainable_variables,
+        "slots": optimizer.variables,
+        "others": model.non_trainable_variables,
+    }
     values = {f"{name}{number}": np.asarray(value) for name, of in state.items() for number, value in enumerate(of)}
     return values | {name: np.array(value, np.float64) for name, value in history.items()}
 

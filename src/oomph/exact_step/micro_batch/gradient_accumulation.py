@@ -128,7 +128,8 @@ class AccumulatedStep:
     def finish(self, size_is_known: bool) -> list[Any]:
         """Set state and metrics to the values that the full batch would have produced; return each replica's logs."""
         self._state.finish()
-        return self._metrics.finish(size_is_known)
+        logs: list[Any] = self._metrics.finish(size_is_known)
+        return logs
 
     def commit(self, logs: list[Any]) -> Any:
         """Apply the summed gradients, once, if the step trains; return Keras' logs.

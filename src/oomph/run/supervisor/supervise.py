@@ -165,7 +165,7 @@ class Supervisor:
         try:
             for rank, run in enumerate(self._runs):
                 record = self._chronicle.script if rank == 0 else self._record_of(run, number)
-                watch = Watch(self._timings, self._floor, record.loops)
+                watch = Watch(self._timings, self._floor, record.loops, partial(gang.waits, rank))
                 environ = surrounding(self._settings, changes, all_gpus, "" if run is None else run.record.entropy)
                 environ |= {} if cluster is None else cluster.environ_of(rank)
                 handover(self._settings.guarding, changes, run, number, watch, rank).write(environ)
