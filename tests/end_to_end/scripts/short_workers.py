@@ -10,6 +10,7 @@ import sys
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
 from oomph import testing
 
@@ -18,6 +19,11 @@ if "two" in KINDS:
     KINDS.remove("two")
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+    # TensorFlow gives a worker several replicas only if it has several GPUs.
+    CollectiveAllReduceExtended._initialize_local_devices = lambda self, resolver, worker: (
+        (f"{worker}/device:CPU:0", f"{worker}/device:CPU:1"),
+        "CPU",
     )
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 RANK = strategy.cluster_resolver.task_id
