@@ -96,12 +96,8 @@ def collectives_before(graph: Any, variable: tf.Variable) -> list[Any]:
     late: set[str] = set()
     handles = {id(inner) for outer, inner in graph.captures if outer is variable.handle}
     for operation in graph.get_operations():
-        inputs = list(operation.inputs)
-        adds = operation.type == "AssignAddVariableOp" and id(inputs[0]) in handles
-        if (
-            adds
-            or any(each.op.name in late for each in inputs)
-            or any(each.name in late for each in operation.control_inputs)
-        ):
+        adds = operation.type == "AssignAddVariableOp" and id(operation.inputs[0]) in handles
+        needed = [*(each.op for each in operation.inputs), *operation.control_inputs]
+        if adds or any(each.name in late for each in needed):
             late.add(operation.name)
     return [each for each in collectives_in(graph) if each.name not in late]

@@ -30,7 +30,7 @@ from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_sta
 from oomph.keras_bridge.workers import collectives_in
 from oomph.terminal.wrapping import shortened
 
-EXCHANGES = "the workers exchange values within the step"
+EXCHANGES = "the workers exchange values within the step, not only at its end"
 _LOOPS = ("While", "StatelessWhile")
 _HEADINGS = (
     "Graph execution error",

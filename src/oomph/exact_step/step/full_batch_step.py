@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ import tensorflow as tf
 from oomph import testing
 from oomph.errors import UnsupportedError
 from oomph.exact_step.commit import behind_barrier, held_bytes
+from oomph.exact_step.micro_batch.micro_batch_step import EXCHANGES
 from oomph.exact_step.step.execution import Execution, Form, unpacked
 from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
 from oomph.keras_bridge.batch import batches
@@ -342,10 +343,13 @@ class FullBatchStep:
         Raises UnsupportedError if the workers exchange values before the step commits: a worker that failed after that
         could not repeat the step.
         """
-        with nullcontext() if self._replicas.collectives is None else self._replicas.collectives.at_rest():
+        collectives = self._replicas.collectives
+        if collectives is None:
+            return self._small_state(self._one.get_concrete_function(spec))
+        with collectives.at_rest():
             concrete = self._one.get_concrete_function(spec)
             if collectives_before(concrete.graph, self.commits):
-                raise UnsupportedError("the workers exchange values within the step, not only at its end")
+                raise UnsupportedError(EXCHANGES)
             return self._small_state(concrete)
 
     def _small_state(self, concrete: Any) -> list[Slot]:
