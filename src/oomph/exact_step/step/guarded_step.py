@@ -35,7 +35,6 @@ from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason
 from oomph.script.kept_micro_batches import Start
 
-
 _FORWARD_ONLY = 3
 """A step without gradients starts with this many times the training micro-batch, since it keeps no activations."""
 _SURELY_TOO_LARGE = 8
