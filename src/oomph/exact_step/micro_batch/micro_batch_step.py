@@ -22,7 +22,7 @@ from oomph.exact_step.micro_batch.after_update import BY_ITSELF, AfterUpdate, As
 from oomph.exact_step.micro_batch.interception import GradientCapture, Handed, MicroBatchLosses, MicroBatchMetrics
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
-from oomph.keras_bridge.batch.replicas import Replicas, replica_id
+from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
 from oomph.keras_bridge.graph import handles_of, written_slots
 from oomph.keras_bridge.models import optimizers_of
@@ -202,20 +202,17 @@ class MicroBatchStep:
         here = threading.local()  # a strategy traces each replica in a separate thread and switches between them
 
         def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
-            first = replica_id() == 0
-            kinds = self._draws if first or tf.executing_eagerly() else []
             here.traced = _Traced(
                 MicroBatchLosses(frame if correct else None, self.eagerly),
                 MicroBatchMetrics(self._model),
                 GradientCapture(frame, self.summed),
-                SlicedRandomOps(frame, batches.length_of(part), kinds, bool(self._model.jit_compile)),
+                SlicedRandomOps(frame, batches.length_of(part), self._draws, bool(self._model.jit_compile)),
                 AfterUpdate(),
             )
             logs = self._step(part)
             slices = {} if tf.executing_eagerly() else _slices_in(here.traced, [*batches.tensors_of(part), *frame])
-            if first:
-                self._note(here.traced, logs)
-                self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces
+            self._note(here.traced, logs)
+            self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces
             return _outputs(here.traced, logs, slices)
 
         with self._replaced(lambda: getattr(here, "traced", None)):
@@ -238,7 +235,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Record what the first replica's trace shows, which applies to all replicas."""
+        """Record what a replica's trace shows. That of the last one applies to all: its graph holds those of the others."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed

@@ -75,13 +75,6 @@ def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
     return [(size * start // most, size * (start + part) // most) for size in sizes]
 
 
-def replica_id() -> int:
-    """Return the number, in this process, of the replica that this thread is running or tracing."""
-    context = tf.distribute.get_replica_context()
-    number = tf.get_static_value(getattr(context, "replica_id_in_sync_group", 0))
-    return int(number) % replicas_here(context.strategy) if number else 0
-
-
 @contextmanager
 def outside_strategy_scope() -> Iterator[None]:
     """Within the block, keep this thread outside any strategy's scope. A device set by the scope remains set."""
