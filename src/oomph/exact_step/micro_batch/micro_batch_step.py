@@ -235,7 +235,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Record what a replica's trace shows. That of the last one applies to all: its graph holds those of the others."""
+        """Record what a replica's trace shows. The last one's applies to all: it comes after the others."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
