@@ -180,7 +180,7 @@ def test_only_the_workers_short_of_memory_divide_and_nobody_restarts(short):
 
 @pytest.mark.slow
 def test_real_error_on_one_worker_is_solved_while_the_other_waits(shared, memory, load, same_bits):
-    poor = {**memory(64), "TF_ENABLE_ONEDNN_OPTS": "0"}
+    poor = {**memory(32), "TF_ENABLE_ONEDNN_OPTS": "0"}
     _, undisturbed = trained(shared, 2, "rich", "large")
     ended, paths = trained(shared, 2, "poor", "large", poor=poor)
     assert [len(each.events("recovered")) for each in ended] == [0, 1]
