@@ -74,9 +74,8 @@ class Guarded:
         self.divided.start(self.batch, self.size, self.small)
         for start, size in zip(numpy.cumsum([0, *sizes]), sizes, strict=False):
             self.divided.add(int(start), size)
-        logs = self.divided.finish(self.whole.knows_size())
-        if commit:
-            self.divided.commit()
+        own = self.divided.finish(self.whole.knows_size())
+        logs = self.divided.commit(own) if commit else own[0]
         return {name: float(value) for name, value in logs.items()}
 
     def find(self):

@@ -32,7 +32,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
-from oomph.keras_bridge.workers import beside_the_chief, is_only_supervised
+from oomph.keras_bridge.workers import beside_the_chief, is_only_supervised, spans_workers
 from oomph.process import undoing
 from oomph.protocol.ownership import below_owner
 from oomph.protocol.progress import Phase
@@ -363,7 +363,9 @@ def _guarded(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
     if promise.kind == exactness.RESTART_ONLY:
         return PlainStep(model, several_workers.one_by_one(model, plain), watch)
     choice, witnessed = choice_of(fits.session.handover.guarding), fits.witnesses is not None
+    several_workers.average_numbers(model.distribute_strategy)
     with outside_strategy_scope():
+        plain = several_workers.one_by_one(model, plain)
         return GuardedStep(model, model.train_step, plain, watch, promise, choice, witnessed=witnessed)
 
 
@@ -378,6 +380,8 @@ def _guarded_test(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Step:
 
 
 def _guarded_predict(fits: Fits, model: Any, plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if spans_workers(model.distribute_strategy):
+        return plain
     if exactness.promise_before_tracing(model).kind == exactness.RESTART_ONLY:
         return plain
     promise, replicas = exactness.promise_for_predict(model), Replicas(model.distribute_strategy)

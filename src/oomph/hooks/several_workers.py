@@ -45,8 +45,7 @@ def install(fits: Fits) -> None:
         if not spans_workers(strategy):
             original(self, iterator=iterator, data_batch=data_batch)
             return
-        if _averages_along_an_axis(strategy):
-            _average_numbers()
+        average_numbers(strategy)
         if iterator is not None:
             lengths.agree(strategy, iterator)
         if iterator is None or not _averages_nests(self, original):
@@ -103,8 +102,10 @@ def _averages_along_an_axis(strategy: Any) -> bool:
     return axes != [] and axes != [None]
 
 
-def _average_numbers() -> None:
-    """Let Keras reduce the results of a step over all replicas of all workers."""
+def average_numbers(strategy: Any) -> None:
+    """Let Keras reduce the results of a step over all replicas of all workers, if it fails to."""
+    if not spans_workers(strategy) or not _averages_along_an_axis(strategy):
+        return
     original = KERAS.reduce_per_replica.value()
 
     @functools.wraps(original)

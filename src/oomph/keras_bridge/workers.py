@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
+
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 
 def spans_workers(strategy: Any) -> bool:
@@ -17,6 +21,11 @@ def spans_workers(strategy: Any) -> bool:
 def is_only_supervised(strategy: Any) -> bool:
     """True if variables or steps are on other machines' servers or on TPUs, which oomph neither guards nor saves."""
     return isinstance(strategy, (tf.distribute.ParameterServerStrategy, tf.distribute.TPUStrategy))
+
+
+def replicas_here(strategy: Any) -> int:
+    """Return how many of the strategy's replicas are in this process."""
+    return len(strategy.extended.worker_devices) if spans_workers(strategy) else int(strategy.num_replicas_in_sync)
 
 
 def name_of(strategy: Any) -> str:
@@ -45,3 +54,55 @@ def numbers_of_all(strategy: Any, number: int) -> list[int]:
 
     own = strategy.experimental_distribute_values_from_function(at_own_place)
     return [int(each) for each in strategy.reduce("SUM", own, axis=None)]
+
+
+Numbers = dict[int, dict[str, int]]
+
+
+class Collectives:
+    """The numbers of a strategy's collective operations.
+
+    TensorFlow numbers them as they start, in each worker by itself: those with the same number, in all workers, are one
+    operation. A function takes as many numbers as it has such operations each time that it is called or its captures
+    are read. A worker whose step has failed must therefore go back to the numbers for which the others wait.
+
+    Source: `_next_instance_key` in tensorflow/python/distribute/cross_device_utils.py
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        self._next: Numbers = TENSORFLOW.collective_numbers.of(TENSORFLOW.collective_keys.of(strategy.extended))
+
+    def numbers(self) -> Numbers:
+        """Return the next number of each group and device."""
+        return {group: dict(of_device) for group, of_device in self._next.items()}
+
+    def go_back(self, numbers: Numbers) -> None:
+        """Continue with these numbers."""
+        for group, of_device in numbers.items():
+            self._next[group].update(of_device)
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Use up no numbers within the block, which exchanges nothing."""
+        before = self.numbers()
+        try:
+            yield
+        finally:
+            self.go_back(before)
+
+
+def collectives_in(graph: Any) -> list[Any]:
+    """Return the operations of a traced function that exchange values with other workers, or contain such ones."""
+    return [user for number in TENSORFLOW.late_captures.of(graph) for user in number.consumers()]
+
+
+def collectives_before(graph: Any, variable: tf.Variable) -> list[Any]:
+    """Return the collective operations that may start before a traced function has added to the variable."""
+    late: set[str] = set()
+    handles = {id(inner) for outer, inner in graph.captures if outer is variable.handle}
+    for operation in graph.get_operations():
+        adds = operation.type == "AssignAddVariableOp" and id(operation.inputs[0]) in handles
+        needed = [*(each.op for each in operation.inputs), *operation.control_inputs]
+        if adds or any(each.name in late for each in needed):
+            late.add(operation.name)
+    return [each for each in collectives_in(graph) if each.name not in late]

@@ -9,12 +9,18 @@ import time
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
 OUT, *CASES = sys.argv[1:]
 if "two" in CASES:
     CASES.remove("two")
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+    # TensorFlow gives a worker several replicas only if it has several GPUs.
+    CollectiveAllReduceExtended._initialize_local_devices = lambda self, resolver, worker: (
+        (f"{worker}/device:CPU:0", f"{worker}/device:CPU:1"),
+        "CPU",
     )
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 RANK = strategy.cluster_resolver.task_id
@@ -203,17 +209,23 @@ def written() -> None:
     assert (callbacks[0].filepath, callbacks[2].filename) == ("kept/{epoch}.keras", "log.csv")
 
 
-def large() -> None:
+def large(*last: keras.layers.Layer) -> None:
     """A batch that a worker with little memory cannot hold; the script goes on after the error."""
     keras.utils.set_random_seed(1)
     x, y = samples(2048)
     with strategy.scope():
-        model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(4096), keras.layers.Dense(1)])
+        model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(4096), keras.layers.Dense(1), *last])
         model.compile("sgd", "mse")
     try:
         model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(2048), epochs=2, verbose=0)
     except tf.errors.ResourceExhaustedError:
         time.sleep(600)
+    keep("large", "fit", model)
+
+
+def synchronized() -> None:
+    """The workers average their statistics within the step, so that none can repeat it by itself."""
+    large(keras.layers.BatchNormalization(synchronized=True))
 
 
 for case in CASES:

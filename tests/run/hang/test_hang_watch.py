@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from oomph.journal.journal import read_journal
+from oomph.protocol.progress import Beat, Phase, Power
 from oomph.run.hang import watch
-from oomph.run.hang.limits import FLOOR_VARIABLE
+from oomph.run.hang.limits import FLOOR_VARIABLE, Timings
 
 SECONDS = 2.0
 WAITS = "import threading; lock = threading.Lock(); lock.acquire(); print(flush=True); lock.acquire()"
@@ -112,3 +113,22 @@ def test_hanging_line_is_identified_from_py_spy_output(work, program):
     (hang,) = (event.data for event in read_journal(work.run_dir) if event.name == "hang")
     assert hang["line"] == "train.py:7 in waits_for_nothing"
     assert hang["stacks"].startswith("Process ")
+
+
+@pytest.mark.parametrize(("phase", "waits"), [(Phase.RECOVERING, True), (Phase.STEP, False)])
+def test_worker_waits_for_one_that_looks_for_a_size_that_fits(phase, waits):
+    """It may be silent meanwhile: the other is judged instead, as soon as it has reported nothing for the floor."""
+    recovering, floor = watch.Watch(Timings(), 3.0), 3.0
+    waiting = watch.Watch(Timings(), floor, is_waiting=lambda: recovering.is_recovering)
+    silent_since, gone = time.monotonic() - floor / 2, time.monotonic() - 2 * floor
+    for each, beaten in ((recovering, phase), (waiting, Phase.STEP)):
+        os.write(each.beat_fd, Beat(beaten, Power(0), os.getpid(), 0, 0, 0).pack())
+        each.hear()
+    waiting._since = silent_since
+    waiting.look(os.getpgrp())
+    assert (waiting._since > silent_since) is waits
+    recovering._heard = gone
+    assert not recovering.is_recovering
+    for each in (recovering, waiting):
+        each.started()
+        each.close()

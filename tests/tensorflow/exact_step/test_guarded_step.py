@@ -357,7 +357,7 @@ def test_out_of_memory_in_the_update_suggests_smaller_parts(guard, watch, memory
     step = guard(made)
     memory.room = 17
 
-    def without_memory():
+    def without_memory(logs):
         raise tf.errors.ResourceExhaustedError(None, None, memory.TEXT)
 
     step._on_batch._division.divided.commit = without_memory

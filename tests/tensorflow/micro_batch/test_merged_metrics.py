@@ -178,7 +178,7 @@ def test_static_length_vectors_are_merged_instead_of_joined(guarded):
     ours.divided.start(ours.batch, 6, ours.small)
     for start in (0, 3):  # as many samples as features
         ours.divided.add(start, 3)
-    logs = ours.divided.finish(size_is_known=True)
+    (logs,) = ours.divided.finish(size_is_known=True)
     np.testing.assert_allclose(logs["features"], x.mean(axis=0), 1e-12)
     assert float(logs["pair"]) == float(theirs["pair"]) == 2
     assert float(ours.model.pair.count.numpy()) == float(plain.pair.count.numpy()) == 2

@@ -21,7 +21,7 @@ from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.workers import name_of
+from oomph.keras_bridge.workers import name_of, spans_workers
 from oomph.protocol.reason_table import NORMALIZATION
 
 Check = Callable[[Any], bool]
@@ -254,7 +254,11 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
         return Promise(RESTART_ONLY, "custom make_train_function")
     if tf.distribute.has_strategy() and KERAS.distribute_strategy.get(model) is None:
         return Promise(RESTART_ONLY, "the model was created outside the strategy scope in which it is trained")
-    if type(model.distribute_strategy).__name__ not in _STRATEGIES:
+    if spans_workers(model.distribute_strategy):
+        hindrance = _hindrance_under_workers(model, step)
+        if hindrance:
+            return Promise(RESTART_ONLY, f"{hindrance} under {name_of(model.distribute_strategy)}")
+    elif type(model.distribute_strategy).__name__ not in _STRATEGIES:
         return Promise(RESTART_ONLY, name_of(model.distribute_strategy))
     if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:
         return Promise(RESTART_ONLY, "run_eagerly with several replicas")
@@ -263,6 +267,15 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
     unknown = _unknown_step(model, step) or _unknown_loss(model) or _unknown_layer(model)
     unknown = unknown or unproved_metric(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
+
+
+def _hindrance_under_workers(model: Any, step: str) -> str:
+    """Return the reason why a worker cannot repeat a step by itself; empty if it can."""
+    if step != "train_step":
+        return "evaluation"
+    if support.lacks(Feature.SEVERAL_WORKERS):
+        return support.lacks(Feature.SEVERAL_WORKERS)
+    return "jit_compile" if model.jit_compile else ""
 
 
 def promise_for_predict(model: Any) -> Promise:

@@ -67,6 +67,7 @@ class AccumulatedStep:
         self._at_once: tuple[Any, Any] | None = None
         """The traced micro-batch step, and the function that runs it and accumulates its gradients."""
         self._commit = _compiled(self._apply_sums, micro_step.eagerly, model.jit_compile)
+        self._commit_with_others = compiled(self._apply_and_reduce)
 
     def extra_bytes(self) -> int:
         """Return the device memory, in bytes, that micro-batches need on top of their own steps.
@@ -124,14 +125,23 @@ class AccumulatedStep:
             sums.keep(slices, own.sizes)
         self._metrics.keep(outputs, [stop - first for first, stop in cuts(self._sizes, start, samples)])
 
-    def finish(self, size_is_known: bool) -> Any:
-        """Set state and metrics to the values that the full batch would have produced; return Keras' logs."""
+    def finish(self, size_is_known: bool) -> list[Any]:
+        """Set state and metrics to the values that the full batch would have produced; return each replica's logs."""
         self._state.finish()
-        return self._replicas.reduced(self._replicas.together(self._metrics.finish(size_is_known)))
+        logs: list[Any] = self._metrics.finish(size_is_known)
+        return logs
 
-    def commit(self) -> None:
-        """Apply the summed gradients, once."""
-        self._commit([sums.sparse() for sums in self._sums])
+    def commit(self, logs: list[Any]) -> Any:
+        """Apply the summed gradients, once, if the step trains; return Keras' logs.
+
+        Args:
+            logs: each replica's logs.
+        """
+        if self._replicas.collectives is not None:
+            return self._commit_with_others([sums.sparse() for sums in self._sums], logs)
+        if self.trains:
+            self._commit([sums.sparse() for sums in self._sums])
+        return self._replicas.reduced(self._replicas.together(logs))
 
     def let_go(self) -> None:
         """Release the batch."""
@@ -224,6 +234,11 @@ class AccumulatedStep:
             gradients = [sums.gradients(slices) for sums, slices in zip(self._sums, sparse, strict=True)]
         self._replicas.run(partial(self._apply, after), gradients)
 
+    def _apply_and_reduce(self, sparse: list[Any], logs: list[Any]) -> Any:
+        """Exchange with the other workers what their steps on full batches exchange, in the same order."""
+        self._apply_sums(sparse)
+        return self._replicas.reduced(self._replicas.together(logs))
+
     def _apply(self, after: list[Any], gradients: list[Any]) -> None:
         """Apply one replica's summed gradients on its own device, as Keras' step would."""
         applied = self.micro_step.applied
@@ -232,10 +247,10 @@ class AccumulatedStep:
             remaining = iter([None if g is None else _identity(g) for g in gradients])
             for optimizer, variables in zip(applied.optimizers, applied.variables, strict=True):
                 apply = partial(optimizer.apply, [next(remaining) for _ in variables], variables)
-                if self._replicas.count > 1 or tf.executing_eagerly():
-                    apply()
-                else:
+                if self._replicas.is_alone and not tf.executing_eagerly():
                     one_by_one(apply)
+                else:
+                    apply()
         self.micro_step.assignments.make()
 
 

@@ -22,13 +22,15 @@ from oomph.exact_step.micro_batch.after_update import BY_ITSELF, AfterUpdate, As
 from oomph.exact_step.micro_batch.interception import GradientCapture, Handed, MicroBatchLosses, MicroBatchMetrics
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
-from oomph.keras_bridge.batch.replicas import Replicas, replica_id
+from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
 from oomph.keras_bridge.graph import handles_of, written_slots
 from oomph.keras_bridge.models import optimizers_of
 from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_state
+from oomph.keras_bridge.workers import collectives_in
 from oomph.terminal.wrapping import shortened
 
+EXCHANGES = "the workers exchange values within the step, not only at its end"
 _LOOPS = ("While", "StatelessWhile")
 _HEADINGS = (
     "Graph execution error",
@@ -87,7 +89,7 @@ class MicroBatchStep:
         """The reason in the traced graph against replacing the batch by micro-batches; empty if there is none."""
         self.applied: GradientCapture | None = None
         self._after = AfterUpdate()
-        self._defers = trains and not self.eagerly and self.replicas.count == 1
+        self._defers = trains and not self.eagerly and self.replicas.is_alone
         """True if assignments after the update are left to the commit."""
         self.assignments = Assignments()
         """The assignments that the commit makes after the update."""
@@ -200,20 +202,17 @@ class MicroBatchStep:
         here = threading.local()  # a strategy traces each replica in a separate thread and switches between them
 
         def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
-            first = replica_id() == 0
-            kinds = self._draws if first or tf.executing_eagerly() else []
             here.traced = _Traced(
                 MicroBatchLosses(frame if correct else None, self.eagerly),
                 MicroBatchMetrics(self._model),
                 GradientCapture(frame, self.summed),
-                SlicedRandomOps(frame, batches.length_of(part), kinds, bool(self._model.jit_compile)),
+                SlicedRandomOps(frame, batches.length_of(part), self._draws, bool(self._model.jit_compile)),
                 AfterUpdate(),
             )
             logs = self._step(part)
             slices = {} if tf.executing_eagerly() else _slices_in(here.traced, [*batches.tensors_of(part), *frame])
-            if first:
-                self._note(here.traced, logs)
-                self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces
+            self._note(here.traced, logs)
+            self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces
             return _outputs(here.traced, logs, slices)
 
         with self._replaced(lambda: getattr(here, "traced", None)):
@@ -236,7 +235,7 @@ class MicroBatchStep:
             yield
 
     def _note(self, traced: _Traced, logs: Any) -> None:
-        """Record what the first replica's trace shows, which applies to all replicas."""
+        """Record what a replica's trace shows. The last one's applies to all: it comes after the others."""
         self.losses, self.metrics, self.applied = traced.losses, traced.metrics, traced.applied
         self._after = traced.after
         leaves, handed = tf.nest.flatten(logs), traced.metrics.handed
@@ -263,6 +262,8 @@ class MicroBatchStep:
 
     def _reason_in(self, concrete: Any) -> str:
         """Return why, according to the graph, micro-batches cannot replace the batch; empty if nothing prevents it."""
+        if self.replicas.collectives is not None and collectives_in(concrete.graph):
+            return EXCHANGES
         if not self.trains or self.applied is None:
             return ""
         weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]

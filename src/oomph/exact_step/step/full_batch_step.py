@@ -21,7 +21,9 @@ from typing import Any
 import tensorflow as tf
 
 from oomph import testing
+from oomph.errors import UnsupportedError
 from oomph.exact_step.commit import behind_barrier, held_bytes
+from oomph.exact_step.micro_batch.micro_batch_step import EXCHANGES
 from oomph.exact_step.step.execution import Execution, Form, unpacked
 from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
 from oomph.keras_bridge.batch import batches
@@ -34,6 +36,7 @@ from oomph.keras_bridge.random_ops import hidden_draws_in
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
 from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
+from oomph.keras_bridge.workers import collectives_before
 from oomph.protocol.reasons import Reason, because
 
 _HELD = 0.5
@@ -66,6 +69,7 @@ class FullBatchStep:
         witnessed: bool = False,
     ) -> None:
         self._model, self._step, self._trains = model, step, trains
+        self._replicas = Replicas(model.distribute_strategy)
         self.eagerly = bool(model.run_eagerly)
         self.pins = bool(model.jit_compile) and trains and not self.eagerly
         """True if XLA compiles the step, so that its first run must hold weights and slots."""
@@ -111,7 +115,7 @@ class FullBatchStep:
         if isinstance(iterator, tf.distribute.DistributedIterator):
             if key not in self._distributed:
                 spec = batches.without_optionals(iterator.element_spec)
-                self._distributed[key] = spec, self._small_state(self._one.get_concrete_function(spec))
+                self._distributed[key] = spec, self._traced_state(spec)
         elif key not in self._forms:
             self._forms[key] = self._form_of(iterator)
 
@@ -177,7 +181,8 @@ class FullBatchStep:
         key = batches.kind_of(batch, with_size=True)
         unsafe = self.pins and self.can_go_back and (key in self._proven or not pinned)
         pins = [] if unsafe or not self.pins else [slot.read() for slot in self.committed_slots()]
-        before = state.snapshot()
+        before, collectives = state.snapshot(), self._replicas.collectives
+        numbers = None if collectives is None else collectives.numbers()
         outcome = attempt(partial(self._one, tensors), batch=batch)
         del pins
         if not isinstance(outcome, Failed):
@@ -187,6 +192,8 @@ class FullBatchStep:
             return replace(outcome, phase=COMMIT)
         state.restore(before)
         self._reset_new_metrics(state)
+        if collectives is not None and numbers is not None:
+            collectives.go_back(numbers)  # the other workers wait for them
         return outcome
 
     def _is_refused(self, samples: Callable[[], int | None]) -> bool:
@@ -218,8 +225,7 @@ class FullBatchStep:
             return SmallState(self._listed_state())  # not all metrics exist before the first step
         key = batches.kind_of(batch)
         if key not in self._states:
-            spec = batches.specs_of(batch)
-            self._states[key] = SmallState(self._small_state(self._one.get_concrete_function(spec)))
+            self._states[key] = SmallState(self._traced_state(batches.specs_of(batch)))
         return self._states[key]
 
     def knows_size(self) -> bool:
@@ -306,14 +312,15 @@ class FullBatchStep:
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
         """Return the step as a function of a batch, named as in Keras, since TensorFlow's errors show the name."""
         model, commits, step = self._model, self.commits, self._step
-        replicas, here = Replicas(model.distribute_strategy), threading.local()
+        replicas, here = self._replicas, threading.local()
 
         def own_step(data: Any) -> Any:
             here.steps = True  # in this thread, which runs one replica
             try:
-                return step(data)
+                logs = step(data)
             finally:
                 here.steps = None
+            return logs if replicas.collectives is None else _after(commits, logs)
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def one_step_on_data(data: Any) -> Any:
@@ -329,6 +336,21 @@ class FullBatchStep:
         if self.eagerly:
             return one_step_on_data
         return tf.function(one_step_on_data, reduce_retracing=reduce_retracing, jit_compile=model.jit_compile)
+
+    def _traced_state(self, spec: Any) -> list[Slot]:
+        """Trace the step for batches of this kind, and return the small state that it writes.
+
+        Raises UnsupportedError if the workers exchange values before the step commits: a worker that failed after that
+        could not repeat the step.
+        """
+        collectives = self._replicas.collectives
+        if collectives is None:
+            return self._small_state(self._one.get_concrete_function(spec))
+        with collectives.at_rest():
+            concrete = self._one.get_concrete_function(spec)
+            if collectives_before(concrete.graph, self.commits):
+                raise UnsupportedError(EXCHANGES)
+            return self._small_state(concrete)
 
     def _small_state(self, concrete: Any) -> list[Slot]:
         self._traced.append(concrete)
@@ -369,6 +391,12 @@ class FullBatchStep:
             form.hold.roll_back()
         form.hold.clear()
         return failed
+
+
+def _after(commits: tf.Variable, logs: Any) -> Any:
+    """Return the logs of a traced step, from when it commits: only then may the workers begin to average them."""
+    with tf.control_dependencies([commits.read_value()]):
+        return tf.nest.map_structure(lambda leaf: tf.identity(leaf) if tf.is_tensor(leaf) else leaf, logs)
 
 
 def _instead(instead: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,7 +29,7 @@ from oomph.exact_step.step.verification import Verification
 from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
-from oomph.keras_bridge.graph import Slot
+from oomph.keras_bridge.graph import Slot, compiled
 from oomph.keras_bridge.runtime.errors import handled
 from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.reasons import Reason
@@ -78,6 +78,8 @@ class GuardedStep:
         self.taken: Taken | None = None
         self._trains = trains
         self._replicas = Replicas(model.distribute_strategy)
+        self._next_of_workers = None if self._replicas.collectives is None else compiled(self._fetched)
+        """Takes the next batch if there are several workers, or None. They agree each time if any of them has one."""
         self._full_batch = FullBatchStep(model, step, trains, can_go_back, witnessed)
         commits = self._full_batch.commits if trains else None
         divided = partial(Division, model, step, commits, promise, choice, combine)
@@ -222,15 +224,15 @@ class GuardedStep:
         """Run one step on a batch that Python holds."""
         started = time.monotonic()
         if batches.is_dataset_iterator(iterator):
-            batch = attempt(partial(next, iterator), END_OF_DATA, phase=INPUT)
-            if isinstance(batch, Failed):
-                failed = replace(batch, samples=self.micro_batch)
+            fetched = attempt(partial(self._next_of_workers or _fetch, iterator), END_OF_DATA, phase=INPUT)
+            if isinstance(fetched, Failed):
+                failed = replace(fetched, samples=self.micro_batch)
                 return self._on_batch.take(None, None, started, watch, failed)
-            batch = batches.without_optionals(batch)
+            batch, fingerprint = batches.without_optionals(fetched[0]), fetched[1]
         else:
-            batch = next(iterator)
+            batch, fingerprint = next(iterator), None
             batch = batch if self._full_batch.eagerly else batches.held(batch)
-        self._see(batch, watch)
+        self._see(batch, watch, fingerprint)
         if not self._can_trace(batch):
             return self._plain(iter([batch]))
         size = self._replicas.size(batch)
@@ -260,20 +262,40 @@ class GuardedStep:
             noise = 0.0
         tell(max(noise, self._on_batch.rounding))
 
-    def _see(self, batch: Any, watch: StepWatch) -> None:
-        """Add a batch that Python holds to the fingerprint of this execution."""
+    def _see(self, batch: Any, watch: StepWatch, fingerprint: Any = None) -> None:
+        """Add a batch that Python holds to the fingerprint of this execution.
+
+        Args:
+            fingerprint: the batch's own fingerprint, or None if it has yet to be computed.
+        """
         if not self._witnessed or not watch.compares_batches or batch is None:
             return
-        tensors = attempt(partial(batches.on_device, batch))
-        if isinstance(tensors, Failed):  # the step will run out of memory too; its logs are compared instead
-            return
-        parts = [part for own in self._replicas.local(tensors) for part in batches.tensors_of(own)]
+        if fingerprint is None:
+            tensors = attempt(partial(batches.on_device, batch))
+            if isinstance(tensors, Failed):  # the step will run out of memory too; its logs are compared instead
+                return
+            fingerprint = self._fingerprint_of(tensors)
         if int(self._model.steps_per_execution) == 1:
-            self._fingerprint = fingerprints.of_tensors(parts)
+            self._fingerprint = fingerprint
         else:
             before = fingerprints.none() if self._fingerprint is None else self._fingerprint
-            self._fingerprint = fingerprints.joined(before, fingerprints.of_tensors(parts))
+            self._fingerprint = fingerprints.joined(before, fingerprint)
+
+    def _fetched(self, iterator: Any) -> tuple[Any, Any]:
+        """Trace how the next batch is taken, along with its fingerprint."""
+        batch = iterator.get_next()
+        seen = self._fingerprint_of(batches.without_optionals(batch)) if self._witnessed else fingerprints.none()
+        return batch, seen
+
+    def _fingerprint_of(self, batch: Any) -> Any:
+        return fingerprints.of_tensors(
+            [part for own in self._replicas.local(batch) for part in batches.tensors_of(own)]
+        )
 
     def _step_aside(self, error: BaseException) -> None:
         self._broken = True
         self._watch().guard_broken(error)
+
+
+def _fetch(iterator: Any) -> tuple[Any, Any]:
+    return next(iterator), None

@@ -20,7 +20,7 @@ from oomph.exact_step.micro_batch.exactness import REFUSED, SMALLER, Promise
 from oomph.exact_step.micro_batch.gradient_accumulation import AccumulatedStep
 from oomph.exact_step.step.division import Division
 from oomph.exact_step.step.full_batch_step import FullBatchStep
-from oomph.exact_step.step.out_of_memory import COMMIT, Failed, SizeSearch, attempt
+from oomph.exact_step.step.out_of_memory import COMMIT, COMPUTE, Failed, SizeSearch, attempt
 from oomph.exact_step.step.probe import FEW_SAMPLES, SAMPLES
 from oomph.exact_step.step.step_plan import Action, Observed, StepPlan, next_plan
 from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, StepWatch
@@ -70,14 +70,13 @@ class DividedBatch:
         if isinstance(outcome, Failed):
             state.restore(before)
             return outcome
-        if self._divided.trains:
-            committed = attempt(self._divided.commit, phase=COMMIT, batch=self._batch)
-            outcome = replace(committed, samples=self._samples) if isinstance(committed, Failed) else outcome
+        phase = COMMIT if self._divided.trains else COMPUTE
+        committed = attempt(partial(self._divided.commit, outcome), phase=phase, batch=self._batch)
         self._divided.let_go()
-        return outcome
+        return replace(committed, samples=self._samples) if isinstance(committed, Failed) else committed
 
     def _computed(self, state: SmallState) -> Any:
-        """Run everything in the step except its commit."""
+        """Run everything in the step except its commit; return each replica's logs, or Failed."""
         divided, size = self._divided, self._size
         outcome = attempt(partial(divided.start, self._batch, size, state))
         if divided.micro_step.has_loops and not self._one_piece:

@@ -14,6 +14,7 @@ from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import coarsest_type, largest_rounding
 from oomph.keras_bridge.graph import Slot, handles_of
 from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.workers import spans_workers
 
 OUT_OF_MEMORY = "plain Keras ran out of memory"
 
@@ -79,6 +80,8 @@ class Verification:
         self._left -= 1
         before = _values(slots)
         outcome = attempt(partial(self._plain, iter([batch])))
+        if isinstance(outcome, Failed) and spans_workers(self._model.distribute_strategy):
+            raise outcome.error  # the other workers wait in this step, which plain Keras cannot repeat
         theirs = _values(slots)
         for slot, value in zip(slots, before, strict=True):
             slot.assign(tf.constant(value, slot.dtype))

@@ -19,18 +19,19 @@ import tensorflow as tf
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.workers import Collectives, replicas_here, spans_workers
 
 
 class Replicas:
-    """The replicas of one strategy.
-
-    Args:
-        strategy: a `tf.distribute.Strategy` whose replicas are all in this process.
-    """
+    """The replicas of one strategy that are in this process."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
-        self.count = int(strategy.num_replicas_in_sync)
+        self.count = replicas_here(strategy)
+        self.is_alone = int(strategy.num_replicas_in_sync) == 1
+        """True if there is only one replica, so that nothing is exchanged."""
+        self.collectives = Collectives(strategy) if spans_workers(strategy) else None
+        """What is exchanged with other workers, or None if there are none."""
 
     def local(self, values: Any) -> list[Any]:
         """Split a nest of values for all replicas into one nest per replica."""
@@ -45,9 +46,8 @@ class Replicas:
         """Combine one nest per replica into a single nest of values for all replicas: the inverse of `local`."""
         if self.count == 1:
             return nests[0]
-        return self._strategy.experimental_distribute_values_from_function(
-            lambda context: nests[context.replica_id_in_sync_group]
-        )
+        own = iter(nests)
+        return self._strategy.experimental_distribute_values_from_function(lambda _: next(own))
 
     def run(self, function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
         """Run `function` in each replica and return the results. Each of `arguments` has one entry per replica."""
@@ -73,13 +73,6 @@ def cuts(sizes: list[int], start: int, part: int) -> list[tuple[int, int]]:
     """Return (begin, end) for each replica, in proportion to the busiest one's `part` samples starting at `start`."""
     most = max(sizes)
     return [(size * start // most, size * (start + part) // most) for size in sizes]
-
-
-def replica_id() -> int:
-    """Return the id of the replica that this thread is running or tracing."""
-    context = tf.distribute.get_replica_context()
-    number = getattr(context, "replica_id_in_sync_group", 0)
-    return number if isinstance(number, int) else 0
 
 
 @contextmanager

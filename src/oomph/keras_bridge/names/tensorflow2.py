@@ -111,6 +111,15 @@ class TensorFlow2:
     collective_all_reduce = Global(_COLLECTIVES, "CollectiveAllReduce", Feature.ALL_REDUCE_TIME)
     all_reduce_of_a_replica = Attribute(_COLLECTIVES, "_all_reduce", Feature.ALL_REDUCE_TIME)
     is_in_xla = Global("tensorflow.python.ops.control_flow_util", "GraphOrParentsInXlaContext", Feature.ALL_REDUCE_TIME)
+    collective_keys = Attribute(
+        "tensorflow.python.distribute.collective_all_reduce_strategy", "_collective_keys", Feature.SEVERAL_WORKERS
+    )
+    collective_numbers = Attribute(
+        "tensorflow.python.distribute.cross_device_utils", "_instance_key_table", Feature.SEVERAL_WORKERS
+    )
+    late_captures = Attribute(
+        "tensorflow.python.framework.func_graph", "deferred_internal_captures", Feature.SEVERAL_WORKERS
+    )
     # -- the runtime
     status_to_exception = Global("tensorflow.python.eager.core", "_status_to_exception", Feature.ERRORS_OUTSIDE)
     context = Global("tensorflow.python.eager.context", "context", _RESUME | Feature.MEMORY_LIMIT)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from oomph.checkpoint.container import Checkpoint
-from oomph.errors import TrainingStoppedError
+from oomph.errors import TrainingStoppedError, UnsupportedError
 from oomph.exact_step.micro_batch import exactness
 from oomph.exact_step.micro_batch.micro_batch_step import essence
 from oomph.exact_step.step.guarded_step import GuardedStep
@@ -317,6 +317,9 @@ class Fit(RunningFit):
 
     def guard_broken(self, error: BaseException) -> None:
         """Record that the guard cannot be built for this model, so that the fit continues as plain Keras."""
+        if isinstance(error, UnsupportedError):
+            self.promise = exactness.Promise(exactness.RESTART_ONLY, str(error))
+            return
         self.promise = exactness.Promise(exactness.RESTART_ONLY, f"tracing the step {outcome_of(error)}")
         self.note_here(GuardFailed(reason=f"{type(error).__name__}: {error}"[:2000]))
         self.aside = f"fit at {self.identity.site} continues as plain Keras: {essence(error)}"

@@ -107,16 +107,19 @@ class Watch:
         timings: the phase durations of earlier attempts, to which this attempt adds its own.
         floor: how long silence is always allowed, in seconds.
         loops: returns the lines of the script's own training loops.
+        is_waiting: returns True while the script waits for another worker, whose silence is judged instead.
     """
 
-    def __init__(self, timings: Timings, floor: float, loops: Loops = tuple) -> None:
-        self._timings, self._floor, self._loops = timings, floor, loops
+    def __init__(
+        self, timings: Timings, floor: float, loops: Loops = tuple, is_waiting: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._timings, self._floor, self._loops, self._is_waiting = timings, floor, loops, is_waiting
         self.read_fd, self.beat_fd = os.pipe()
         os.set_blocking(self.read_fd, False)
         self.stacks_fd = os.memfd_create("oomph-stacks")
         self._last: Beat | None = None
         self._place: ProcessIdentity | None = None
-        self._since = self._looked = self._idle_since = time.monotonic()
+        self._since = self._looked = self._idle_since = self._heard = time.monotonic()
         self._sample: ActivitySample | None = None
         self._excuse, self._hung = "", False
         self.open = True
@@ -143,6 +146,11 @@ class Watch:
         return None if self._last is None else self._last.phase
 
     @property
+    def is_recovering(self) -> bool:
+        """True if the script looks for a micro-batch that fits, and has reported a try within the floor."""
+        return self.phase is Phase.RECOVERING and time.monotonic() - self._heard < self._floor
+
+    @property
     def owner(self) -> int | None:
         """The PID of the process that sends the heartbeats."""
         return None if self._last is None else self._last.pid
@@ -166,7 +174,7 @@ class Watch:
         for beat in unpack(data):
             self._learn(beat)
         if data:
-            self._since = time.monotonic()
+            self._since = self._heard = time.monotonic()
             self._sample, self._excuse = None, ""
 
     def look(self, group: int) -> Hang | None:
@@ -179,7 +187,7 @@ class Watch:
         if self._last is None or now - self._since < self._floor / _SAMPLES_PER_FLOOR:
             return None
         self._take_sample(now)
-        if self._sample is None or self._sample.stopped:
+        if self._sample is None or self._sample.stopped or self._is_waiting():
             self._since = now
             return None
         silence = self._silence(now)

@@ -83,6 +83,10 @@ class Gang:
         failed = [each for each in self._over if each.ended.returncode != 0 and not each.is_sent]
         return failed or [each for each in self._over if each.worker is self.workers[0]]
 
+    def waits(self, rank: int) -> bool:
+        """True if a worker waits, in a step that all take together, while another looks for a size that fits."""
+        return any(worker.watch.is_recovering for worker in self.workers if worker.rank != rank)
+
     def found_hanging(self, rank: int, hang: Hang) -> None:
         """Find the worker for which the others wait, report it, and end all."""
         if self._failed_at is not None:

@@ -236,7 +236,7 @@ class Supervisor:
         try:
             for rank, run in enumerate(self._runs):
                 record = self._chronicle.script if rank == 0 else self._record_of(run, number)
-                watch = Watch(self._timings, self._floor, record.loops)
+                watch = Watch(self._timings, self._floor, record.loops, partial(gang.waits, rank))
                 environ = surrounding(self._settings, changes, all_gpus, "" if run is None else run.record.entropy)
                 of_all = self._first_rank + rank
                 environ |= {} if cluster is None else cluster.environ_of(of_all)
