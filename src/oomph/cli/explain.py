@@ -20,7 +20,6 @@ from oomph.explain.diagnose import diagnose
 from oomph.explain.matching.named_fault import Diagnoses, Diagnosis
 from oomph.explain.reading.file import Unreadable, is_run
 from oomph.terminal.screen import Heads
-from oomph.terminal.wrapping import reflowed
 
 if TYPE_CHECKING:
     from oomph.run.directory.unfinished import Unfinished
@@ -140,7 +139,9 @@ def _run_one(args: argparse.Namespace) -> int:
 
 def _answer(args: argparse.Namespace) -> int:
     if args.decisions:
-        return _explain_decisions(args)
+        from oomph.cli.recorded_decisions import explain_decisions
+
+        return explain_decisions(args)
     if args.target not in (None, "-") and not exists(Path(args.target)):
         if _prints_page(args):
             return 0
@@ -299,28 +300,6 @@ def _check_alone(args: argparse.Namespace, why: str, options: Sequence[str] = _W
         value = getattr(args, option[2:].replace("-", "_"))
         if value is not None and value is not False:
             raise UsageError(f"{why}: leave {option} out")
-
-
-def _explain_decisions(args: argparse.Namespace) -> int:
-    """Recompute the decisions in the journal. With --exit-code, returns 1 if any differs from the recorded one."""
-    from oomph.journal.journal import read_journal
-    from oomph.run.directory.recorded_story import why_nothing_is_told
-    from oomph.run.policy import decisions
-
-    path = Path(args.target or "")
-    sources.check_may_be_entered(path)
-    if not os.path.isdir(path) or not is_run(path):
-        raise ExamineError(f"{args.target} is not an oomph run directory: only a run has decisions")
-    events = read_journal(path)
-    if not events:
-        raise ExamineError(why_nothing_is_told(path))
-    found = decisions.replay(events)
-    sources.tell_what_is_missing(path)
-    if args.json:
-        write_json(decisions.as_document(found))
-    else:
-        write(reflowed(decisions.as_text(found, args.target), width()))
-    return 1 if args.exit_code and not all(decision.reproduced for decision in found) else 0
 
 
 def _reinterpret(args: argparse.Namespace) -> None:

@@ -176,6 +176,11 @@ class RemoteWatch:
         """The phase that the script last reported, or None if it hasn't reported any yet."""
         return self._process.phase
 
+    @property
+    def is_recovering(self) -> bool:
+        """True while the script looks for a size of micro-batches that fits."""
+        return self.phase is Phase.RECOVERING
+
     def standing(self, group: int, limit_seconds: float) -> Hang:
         """Describe where the process stands, without judging whether it hangs."""
         return self._process.standing(limit_seconds)

@@ -72,6 +72,10 @@ class WorkerWatch(Protocol):
     def phase(self) -> Phase | None:
         """The phase of the last heartbeat, or None before the first one."""
 
+    @property
+    def is_recovering(self) -> bool:
+        """True while the script looks for a size of micro-batches that fits."""
+
     def standing(self, group: int, limit_seconds: float) -> Hang:
         """Describe where the process stands, without judging whether it hangs."""
 
