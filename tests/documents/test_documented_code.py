@@ -11,7 +11,7 @@ from documented import Block, blocks, commands, documents, lines_of
 
 from oomph.cli import COMMANDS, _parsed
 from oomph.cli.parser import parser_of
-from oomph.explain.catalogue.catalogue import PAGES, parse_page
+from oomph.explain.catalogue.catalogue import PAGES, parse_page, remedy_rows
 from oomph.explain.catalogue.fault import split
 from oomph.watch import docs as metrics
 
@@ -71,11 +71,13 @@ def test_documented_toml_can_be_read(block: Block):
 def test_documented_signatures_are_read_as_part_of_a_page():
     path = PAGES / "process/CRS204-fatal-signal.md"
     front, body = split(path.read_text())
-    written = "\n".join(block.text for block in blocks("toml") if block.document.stem == "add-a-fault")
-    shared = '[shared.switch-locking-off]\ntext = "switch it off"\n'
-    fault = parse_page(f"+++\n{front}\n{written}\n{shared}+++\n{body}".encode(), path)
-    assert fault.signatures[-1].literal == "unable to lock file"
-    assert fault.signatures[-1].remedies[-1].text == "switch it off"
+    rows, row = [block.text for block in blocks("toml") if block.document.stem == "add-a-fault"]
+    kept, _, _ = front.partition("signatures = [")
+    signature, *_ = parse_page(f"+++\n{kept}{rows}\n+++\n{body}".encode(), path).signatures
+    assert signature.literal == "unable to lock file"
+    ((name, documented),) = tomllib.loads(row).items()
+    assert remedy_rows()[name] == documented
+    assert signature.remedies[-1].text == documented["text"]
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.name)

@@ -23,6 +23,8 @@ NOT_RUN = {
     "python -m pytest": "the tests run it themselves",
     "oomph watch --serve": "serves until Ctrl-C: tests/watch",
     "oomph run --engine ray": "needs a cluster: tests/end_to_end/test_ray.py",
+    "oomph run --store s3:": "needs a bucket: tests/run/store/test_s3.py",
+    "oomph run --resume --store s3:": "likewise",
     "oomph rehearse train.py": "takes minutes: tests/end_to_end/test_rehearsed.py; ci.md has two faults",
 }
 """The beginnings of commands that are not run here, and why."""

@@ -47,7 +47,7 @@ class Roster(NamedTuple):
     """The number of attempts before this one, according to worker 0."""
 
 
-class Note(NamedTuple):
+class GatheringNote(NamedTuple):
     """The file of one worker."""
 
     call: str
@@ -93,7 +93,7 @@ class Gathering:
 
     def call(self, attempts: int) -> Roster:
         """Wait for the others, as worker 0. Raises OomphError if they do not come, or are not as many."""
-        mine = Note(self._token, self._token, self._mine.workers, self._mine.host, self._address, attempts)
+        mine = GatheringNote(self._token, self._token, self._mine.workers, self._mine.host, self._address, attempts)
         self._write(mine)
         notes = {0: mine}
         until = time.monotonic() + self._seconds
@@ -120,12 +120,12 @@ class Gathering:
                 if len(called.tokens) == mine.workers and called.tokens[mine.rank] == self._token:
                     return Roster(called.call, called.addresses, called.attempts)
                 if called.call != answered:
-                    self._write(Note(called.call, self._token, mine.workers, mine.host, self._address))
+                    self._write(GatheringNote(called.call, self._token, mine.workers, mine.host, self._address))
                     answered = called.call
                     self._check(0, called)
             self._wait(until, [0])
 
-    def _check(self, rank: int, note: Note) -> None:
+    def _check(self, rank: int, note: GatheringNote) -> None:
         if note.workers != self._mine.workers:
             raise UsageError(
                 f"{self._mine.who} is one of {self._mine.workers}, but worker {rank} on {shown_line(note.host)} is one"
@@ -157,13 +157,13 @@ class Gathering:
         except OSError:
             pass
 
-    def _read(self, rank: int) -> Note | None:
+    def _read(self, rank: int) -> GatheringNote | None:
         try:
-            return parsed(Note, read_own(self._path, _name(rank), _MOST_BYTES))
+            return parsed(GatheringNote, read_own(self._path, _name(rank), _MOST_BYTES))
         except (OSError, ValueError, TypeError, RecursionError):
             return None
 
-    def _write(self, note: Note) -> None:
+    def _write(self, note: GatheringNote) -> None:
         try:
             document = {"schema": SCHEMA, **note._asdict()}
             replace_own(self._path, _name(self._mine.rank), json.dumps(document).encode())
