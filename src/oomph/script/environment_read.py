@@ -31,6 +31,8 @@ _OF_JOBS = (
     "PYTHON", "LC_", "LD_", "CONDA_", "NCCL_", "TF_", "XLA_",
 )  # fmt: skip
 """Name prefixes of variables that describe the job, machine or libraries, and therefore differ between starts."""
+_ADDRESSES = "TF_CONFIG"
+"""Has other ports at every start, and each worker's place, which does not change."""
 _OF_ARITHMETIC = (
     "TF_ENABLE_ONEDNN_OPTS", "TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "NVIDIA_TF32_OVERRIDE", "TF_XLA_FLAGS",
     "XLA_FLAGS",
@@ -126,8 +128,9 @@ def of_training() -> dict[str, str | None]:
 
 
 def read_of_the_job() -> dict[str, str | None]:
-    """Like `read_by_script`, but for variables that describe the job or the machine."""
-    return {} if _watched is None else {k: v for k, v in _watched.values().items() if describes_the_job(k)}
+    """Like `read_by_script`, but for variables that describe the job or the machine, without the workers' addresses."""
+    read = {} if _watched is None else _watched.values()
+    return {k: v for k, v in read.items() if describes_the_job(k) and k != _ADDRESSES}
 
 
 def describes_the_job(name: str) -> bool:

@@ -67,6 +67,10 @@ subprocess.run(["true"], env={**os.environ})
     assert (script, job) == ({}, {})
 
 
+def test_addresses_of_workers_say_nothing_since_they_are_new_at_each_start(read):
+    assert read("os.environ['TF_CONFIG']", GIVEN | {"TF_CONFIG": "{}"}) == [{}, {}]
+
+
 def test_values_are_kept_as_digests_but_secrets_not_at_all(read):
     script, _ = read("os.environ['MY_API_KEY'], os.environ['PLAIN'], os.environ['EPOCHS']")
     assert script["MY_API_KEY"] == "set"
