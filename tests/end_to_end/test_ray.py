@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from conftest import arrays
-from ray_cluster import __file__ as cluster_file
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason='needs Ray: pip install "oomph[ray]"'),
 ]
+CLUSTER = Path(__file__).parent / "ray_cluster.py"
 SCRIPT = "several_workers.py"
 SECONDS = 240
 
@@ -30,7 +29,7 @@ class RunningCluster:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, cluster_file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, str(CLUSTER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         self.address = self._answer()
 
@@ -67,12 +66,12 @@ def undisturbed(shared: Any) -> dict[str, Any]:
     """Return the weights that two local workers train undisturbed."""
     shared.script(SCRIPT)
     assert shared.oomph("--no-guard", "--workers", "2", SCRIPT, "plain").returncode == 0
-    return arrays(shared.folder / "plain-0.npz")
+    return dict(np.load(shared.folder / "plain-0.npz"))
 
 
 def _assert_trained(folder: Path, wanted: dict[str, Any]) -> None:
     for rank in range(2):
-        found = arrays(folder / f"ours-{rank}.npz")
+        found = dict(np.load(folder / f"ours-{rank}.npz"))
         assert found.keys() == wanted.keys()
         for key, value in wanted.items():
             np.testing.assert_allclose(found[key], value, rtol=0, atol=1e-12)
