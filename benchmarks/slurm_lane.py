@@ -82,7 +82,7 @@ def struck_job(folder: Path, undisturbed: list[np.ndarray]) -> None:
     """Take away the workers of one job in three ways."""
     job = submit(folder, "train.py", "ours", "1", "17", "SIGKILL")
     wait(lambda: restarts(job) == 1, folder, "requeued after the death of a worker")
-    print(f"killed worker to requeued job: {time.time() - float((folder / 'ours-struck').read_text()):.1f} s")
+    print(f"killed worker to requeued job: {time.time() - float((folder / 'ours-struck-17').read_text()):.1f} s")
     for number, take in ((2, ["scancel", "--signal=USR1", job]), (3, ["scontrol", "requeue", job])):
         start_now(job)
         wait(lambda: count(folder, "from step") == 2 * number, folder, f"training in start {number}")  # noqa: B023
