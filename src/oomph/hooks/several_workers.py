@@ -26,7 +26,7 @@ from oomph.keras_bridge.workers import numbers_of_all, spans_workers
 from oomph.resume.training.fits import Fits
 
 _NUMBERS = {"auto": "MEAN", "mean": "MEAN", "sum": "SUM"}
-"""How results that are single numbers are reduced, by Keras' name for it."""
+"""Keras' name for the reduction of results that are single numbers."""
 _UNSHARDED = tf.data.experimental.AutoShardPolicy.OFF
 
 

@@ -19,8 +19,8 @@ _LEAST_SECONDS = 5.0
 _LEAST_COMMON = 4
 """The least number of readings to compare."""
 _MOST_SPREAD = 0.25
-"""How much the differences of single readings may vary, as a share of their median. If workers do not wait for one
-another, the difference grows with time, and says nothing about their clocks."""
+"""The spread that the differences of single readings may have, as a share of their median. If workers do not wait for
+one another, the difference grows with time, and says nothing about their clocks."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class PaceReading(NamedTuple):
 
 @dataclass(frozen=True)
 class Pace:
-    """What a worker has recorded."""
+    """The record of a worker."""
 
     rank: int
     owner: ProcessIdentity

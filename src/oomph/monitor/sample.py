@@ -137,9 +137,9 @@ class Sample:
     processes: tuple[ScriptProcess, ...] = ()
     """The script's processes, if there are several and they were just listed."""
     census: Census | None = None
-    """What the script's process holds, if that was counted since the last sample."""
+    """The objects that the script's process holds, if they were counted since the last sample."""
     paces: Mapping[int, PaceReading] = field(default_factory=dict)
-    """How far each of several workers is, by rank, if that was just read. It is not stored: the workers do that."""
+    """The position of each of several workers, by rank, if it was just read. It is not stored: the workers do that."""
 
 
 class Header(NamedTuple):

@@ -30,7 +30,7 @@ class Straggler:
 
     rank: int
     wait_seconds: float
-    """How long the others wait for it in every step."""
+    """The time for which the others wait for it in every step."""
     step_seconds: float
     data_seconds: float
     """The part of the wait for which this worker itself waits for its data."""

@@ -45,7 +45,7 @@ class BorderDecision(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What one worker has to say."""
+    """The message of one worker to the others."""
 
     saved: int = 0
     """The last border at which this worker has saved, or 0 if there is none."""

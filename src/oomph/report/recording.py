@@ -46,9 +46,9 @@ _LONGEST_SECONDS = 1e9
 _WORTH_TELLING_SECONDS = 20.0
 """The time without samples that is worth a sentence: a monitor needs some to start, and waits for a busy machine."""
 _TOLERATED_SECONDS = 1.0
-"""How far a clock is turned back without any harm, as when it is set by the network's time."""
+"""The time by which a clock may be turned back without any harm, as when it is set by the network's time."""
 _SUSPENDED_SECONDS = 7 * 86400.0
-"""How much longer than its process an attempt may last, since a machine may be suspended meanwhile."""
+"""The time by which an attempt may outlast its process, since a machine may be suspended meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ReportedAttempt:
     end: float | None
     """The Unix time of its end, or None if it has not ended, or nobody saw the end."""
     seconds: float | None = None
-    """How long it took by a clock that nobody can change, or None if nobody saw its end."""
+    """The time it took by a clock that nobody can change, or None if nobody saw its end."""
     returncode: int | None = None
     steps: int | None = None
     """The steps of the run when it ended, or None if unknown."""
@@ -94,7 +94,7 @@ class Recording:
     is_clock_changed: bool = False
     """True if the clock was turned back during the run, or forward by far."""
     missing: tuple[str, ...] = ()
-    """What of the run cannot be read, as sentences."""
+    """The parts of the run that cannot be read, as sentences."""
     now: float = field(default_factory=time.time)
     """The Unix time at which the run was read."""
 
@@ -120,7 +120,7 @@ class Recording:
 
     @property
     def outcome(self) -> str:
-        """How the run ended or stands."""
+        """The run's end, or its present state."""
         if not self.events and self.record is None and not self.story.gap:
             return "nothing is recorded but samples"
         if self.left is None:
@@ -143,7 +143,7 @@ class Recording:
 
     @property
     def seconds(self) -> float | None:
-        """How long the run took, or None if that is unknown, since the clock was changed during it."""
+        """The time that the run took, or None if that is unknown, since the clock was changed during it."""
         if not self.is_clock_changed:
             return self.end - self.begin
         known = [attempt.seconds for attempt in self.attempts if attempt.seconds is not None]

@@ -36,7 +36,7 @@ class RecordedWorker:
     rank: int
     host: str
     readings: Sequence[PaceReading]
-    """What it recorded, with times by the clock of the first worker."""
+    """The worker's record, with times by the clock of the first worker."""
     failures: tuple[WorkerFailure, ...] = ()
 
     @property

@@ -128,7 +128,7 @@ def of_training() -> dict[str, str | None]:
 
 
 def read_of_the_job() -> dict[str, str | None]:
-    """Like `read_by_script`, but for variables that describe the job or the machine, without the workers' addresses."""
+    """Map variables of the job or the machine as `read_by_script` does its own, without the workers' addresses."""
     read = {} if _watched is None else _watched.values()
     return {k: v for k, v in read.items() if describes_the_job(k) and k != _ADDRESSES}
 

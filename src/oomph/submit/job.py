@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from oomph.errors import UsageError
 
 MOST_RESTARTS = 20
-"""How often a scheduler starts a job again. oomph itself gives up earlier if there is no progress."""
+"""The number of times that a scheduler starts a job again. oomph itself gives up earlier if there is no progress."""
 SAVE_SECONDS = 120
 """The time from the signal that announces the end to the end."""
 

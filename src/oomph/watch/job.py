@@ -69,7 +69,7 @@ class Run:
     samples: tuple[Sample, ...] = ()
     """The samples of the last few minutes, oldest first."""
     traces: tuple[Trace, ...] = ()
-    """What is known of each worker, if there are several."""
+    """The view of each worker, if there are several."""
     straggler: Straggler | None = None
     """The worker that the others wait for."""
 

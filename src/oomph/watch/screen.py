@@ -45,7 +45,7 @@ def lines_of(view: View, choice: ViewChoice, width: int, height: int, marks: Mar
 
 
 class _Look(NamedTuple):
-    """What to show, and where."""
+    """The content to show, and its place."""
 
     view: View
     choice: ViewChoice
@@ -66,7 +66,7 @@ class _Look(NamedTuple):
 
 
 class _Detail(NamedTuple):
-    """How runs, machine and GPUs are shown."""
+    """The ways in which runs, machine and GPUs are shown."""
 
     run: bool
     """True for strips of the run, False for words. The same goes for `host`."""
@@ -267,7 +267,7 @@ def _footer(view: View, choice: ViewChoice) -> Text:
 
 
 class _Forms(NamedTuple):
-    """How an incident can be shown."""
+    """The ways in which an incident can be shown."""
 
     row: Text
     message: Sequence[Text]
@@ -278,7 +278,7 @@ class _Told(NamedTuple):
     """Incidents to show."""
 
     first: Sequence[_Forms]
-    """Those that may fit the screen. A run may have a hundred, and wrapping them costs more than the rest of it."""
+    """The incidents that may fit the screen. A run may have a hundred, and wrapping all costs more than the rest."""
     left: int
     """The number of the others."""
 

@@ -17,13 +17,13 @@ _WORST_FIRST = (DEAD, HUNG, FAILED, STOPPED, BEHIND, SILENT, STARTING, TRAINING,
 BAD_STATES = frozenset(_WORST_FIRST[: _WORST_FIRST.index(SILENT)])
 """The states that others have to wait for."""
 _SILENT_SECONDS, _SILENT_STEPS = 10.0, 5.0
-"""How long a worker may be silent before that is shown: so many seconds, and so many of its steps. If others are
-farther, it is behind; if none is, they all wait, for one of them or for a validation or a checkpoint."""
+"""The time for which a worker may be silent before that is shown: so many seconds, and so many of its steps. If others
+are farther, it is behind; if none is, they all wait, for one of them or for a validation or a checkpoint."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a worker has left in its run directory, and what is seen of its process."""
+    """The traces of a worker in its run directory, and its process as seen from outside."""
 
     pace: Pace
     lives: bool | None = None
@@ -47,7 +47,7 @@ class WorkerView:
     time: OwnTime | None = None
     """The mean step of the last minutes."""
     reading: PaceReading | None = None
-    """What it recorded last."""
+    """The last record of the worker."""
 
     @property
     def own_seconds(self) -> float | None:

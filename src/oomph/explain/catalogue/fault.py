@@ -59,7 +59,7 @@ class Remedy(NamedTuple):
     unless: tuple[str, ...] = ()
     """The conditions that contradict the remedy: it is not shown if the log states one of them."""
     applies: str = ""
-    """How a person can tell that this is the remedy to choose: "the card is older than Pascal"."""
+    """The sign by which a person can tell that this is the remedy to choose: "the card is older than Pascal"."""
     kind: str = ""
     """The kind of thing that it changes, from KINDS."""
 

@@ -1,4 +1,4 @@
-"""What lies beside a log on the machine that it is explained on: the user's script, and the installed packages."""
+"""The user's script and the installed packages, read on the machine on which a log is explained."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class SeenScript:
 
 @dataclass(frozen=True)
 class AtHand:
-    """What was looked at besides the log."""
+    """The files that were read besides the log."""
 
     script: SeenScript | None = None
     packages: str = ""
     """The folder of installed packages whose versions were read; empty if none was."""
     unread: str = ""
-    """Why the script could not be read, as a sentence without a full stop; empty if it was, or is not there."""
+    """The reason why the script was not read, without a full stop; empty if it was, or is not there."""

@@ -78,7 +78,7 @@ class LogGap:
 
 @dataclass(frozen=True)
 class InPhase:
-    """What the program was doing when the last error was raised."""
+    """The activity of the program when the last error was raised."""
 
     phase: ProgramPhase
     line: int | None
@@ -137,7 +137,7 @@ class LogFacts:
     failed: Sequence[FailedAlready] = ()
     gaps: Sequence[LogGap] = ()
     at_hand: AtHand | None = None
-    """What was read besides the log, if anything was."""
+    """The facts read besides the log, if there are any."""
 
     def version_of(self, library: Library) -> VersionRange:
         """Return the versions of a library that the log allows: all of them, if it says nothing."""

@@ -17,7 +17,7 @@ from oomph.explain.matching.shape_advice import shape_remedy
 from oomph.explain.matching.situations import situation_of
 
 Fit = Literal["fits", "likely", "general"]
-"""How well a remedy fits: by a fact of this log, by a wording in it, or only by the name of the fault."""
+"""The degree to which a remedy fits: by a fact of this log, by a wording in it, or only by the name of the fault."""
 
 MOST = 3
 """The maximum number of remedies to give, since nobody tries more."""

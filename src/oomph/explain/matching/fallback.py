@@ -251,7 +251,7 @@ class LastError:
 
     @property
     def gaps(self) -> tuple[LogGap, ...]:
-        """What the log lacks of its last traceback because it was cut."""
+        """The parts of the last traceback that the log lacks because it was cut."""
         if self.tracebacks.is_open:
             return (LogGap("error", self._last_line),)
         if self._raised is None and self._pasted_fact is not None and not self._place:

@@ -1,4 +1,4 @@
-"""What became of a name or an argument that Keras or TensorFlow does not know, computed from the table of names. Pure.
+"""Finds what became of a name or an argument that Keras or TensorFlow does not know, in the table of names. Pure.
 
 The error proves that the name is not there; the table says which releases have it, where it is now, and by which
 argument another was replaced. No wording and no version is written down here.

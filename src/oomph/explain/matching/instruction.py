@@ -15,7 +15,7 @@ from oomph.files.patterns import lazy_pattern
 
 
 class Force(IntEnum):
-    """How plainly a sentence says what to do."""
+    """The degrees of plainness with which a sentence says what to do."""
 
     REQUIREMENT = 1
     """It says what an argument must be."""

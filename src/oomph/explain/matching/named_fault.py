@@ -188,7 +188,7 @@ class Diagnosis(NamedTuple):
     systems: frozenset[str] = frozenset({LINUX})
     """The systems that the evidence comes from."""
     facts: LogFacts = LogFacts()
-    """What the evidence says about the program, the installation and the machine."""
+    """The facts about the program, the installation and the machine."""
     error: RaisedError | None = None
     """The exception by which the program showed the fault."""
     command: OwnCommand = OwnCommand()
@@ -260,7 +260,7 @@ class Diagnoses(tuple[Diagnosis, ...]):
     """All diagnoses of the same evidence, most relevant first."""
 
     facts: LogFacts
-    """What the evidence says, also if it shows no fault."""
+    """The facts in the evidence, even if it shows no fault."""
 
     def __new__(cls, diagnoses: Iterable[Diagnosis] = (), facts: LogFacts | None = None) -> Diagnoses:
         """Put the diagnoses together with the facts of their evidence, by default those of the first one."""

@@ -1,4 +1,4 @@
-"""Whether pip can install what a command asks for: what TensorFlow's wheel requires, and its Pythons. Pure."""
+"""Checks if pip can install what a command asks for, by the requirements of TensorFlow's wheels. Pure."""
 
 from __future__ import annotations
 

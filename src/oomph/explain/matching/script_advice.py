@@ -1,4 +1,4 @@
-"""What the user's own calls say about a fault: the batch size of `fit`, the loss of `compile`. Pure.
+"""Reads from the user's own calls what they say about a fault: the batch size of `fit`, the loss of `compile`. Pure.
 
 One function for each mistake. Each returns a remedy that names the line to change, or None.
 """

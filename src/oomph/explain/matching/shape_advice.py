@@ -1,4 +1,4 @@
-"""What two shapes that do not go together say by their numbers: flattened, an axis missing, other channels. Pure."""
+"""Reads from two shapes why they do not go together: flattened, an axis missing, other channels. Pure."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Replicas:
         self.is_alone = int(strategy.num_replicas_in_sync) == 1
         """True if there is only one replica, so that nothing is exchanged."""
         self.collectives = Collectives(strategy) if spans_workers(strategy) else None
-        """What is exchanged with other workers, or None if there are none."""
+        """The exchange with other workers, or None if there are none."""
 
     def local(self, values: Any) -> list[Any]:
         """Split a nest of values for all replicas into one nest per replica."""

@@ -21,7 +21,7 @@ from oomph.run.directory.unfinished import is_held
 
 WhyKept = Literal["running", "resumable", "unreadable", "recent"]
 _SET_ASIDE = re.compile(r"\.(\d+|partial|refused)\Z")
-"""What oomph appends to a name of its own that is not in use."""
+"""The ending that oomph appends to a name of its own that is not in use."""
 _LAST = ("run.json", "lock")
 """The files to remove last: without the others, a run is still one that can be removed, if this is interrupted."""
 _IN_USE = "it is in use"
@@ -29,7 +29,7 @@ _DEEPEST = 50
 
 
 class PruneRule(NamedTuple):
-    """Which of the finished runs in a folder to remove. A run must meet both conditions."""
+    """The choice of the finished runs in a folder to remove. A run must meet both conditions."""
 
     older_than_seconds: float = 0.0
     keep: int = 0

@@ -44,14 +44,14 @@ _OVER = tuple(status for status in STATUSES if status != RUNNING)
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What is known of a run."""
+    """The knowledge about a run."""
 
     record: RunRecord | None
     events: Sequence[Event]
     summary: Summary
     story: Story
     missing: tuple[str, ...] = ()
-    """What of the run cannot be read, or is not in its store, as sentences."""
+    """The parts of the run that cannot be read, or are not in its store, as sentences."""
 
 
 def recorded_run(path: Path) -> RecordedRun:

@@ -34,11 +34,11 @@ _CHUNK = 1 << 16
 _PASSED_ON = ("TF_", "KERAS_", "XLA_", FLOOR_VARIABLE)
 """The beginnings of the names of the variables that workers get from here. All others are those of their machine."""
 _REPLACEMENT_SECONDS, _AGAIN_SECONDS = 600.0, 0.5
-"""How long to wait for nodes that replace those that were lost, and how often to look."""
+"""The time to wait for nodes that replace lost ones, and the time between two looks."""
 _START_SECONDS = 120.0
-"""How long the agents may take to start and to examine their machine."""
+"""The time that the agents may take to start and to examine their machine."""
 _LEAVE_SECONDS, _KILL_SECONDS = 3.0, 15.0
-"""How long the process that talks to Ray may take to leave by itself, and after SIGTERM."""
+"""The time that the process that talks to Ray may take to leave by itself, and after SIGTERM."""
 _MOST_STARTS = 3
 
 

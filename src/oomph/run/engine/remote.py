@@ -16,7 +16,7 @@ from oomph.run.supervisor.stop_requests import FORWARDED, Arrival
 
 _STDOUT = 1
 _ANSWER_SECONDS = 10.0
-"""How much longer than on this machine a worker may take to end before its machine counts as lost."""
+"""The extra time that a worker elsewhere may take to end before its machine counts as lost."""
 _STANDING_SECONDS = 5.0
 
 

@@ -57,7 +57,7 @@ def _distance(failure: WorkerEnding) -> int:
 
 
 class WorkerOutcome(NamedTuple):
-    """How one worker ended in a gang that a scheduler has started."""
+    """The end of one worker in a gang that a scheduler has started."""
 
     rank: int
     host: str

@@ -37,7 +37,7 @@ _FIRST_PORT, _PORTS = 12000, 19000
 
 
 class Roster(NamedTuple):
-    """What all workers of a start know of one another."""
+    """The workers of a start, as all of them know it."""
 
     call: str
     """Identifies the start."""

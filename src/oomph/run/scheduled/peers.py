@@ -16,7 +16,7 @@ from oomph.terminal.message import shown_line
 _LOOK_SECONDS = 2.0
 _POLL_SECONDS = 0.2
 _CAUSE_SECONDS, _LAST_SECONDS = 10.0, 60.0
-"""How long to wait for the failure behind a consequence, and for the others once this worker has finished."""
+"""The time to wait for the failure behind a consequence, and for the others once this worker has finished."""
 _MOST_BYTES = 1 << 16
 _PREFIX = "ended-"
 

@@ -37,7 +37,7 @@ OTHERS_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 300.0
 _NICENESS = 10
 LAST_TRIES, LAST_PAUSE_SECONDS = 3, 2.0
-"""How often the last round is tried when the run is over, and the pause between."""
+"""The number of tries for the last round when the run is over, and the pause between them."""
 
 
 def main() -> int:

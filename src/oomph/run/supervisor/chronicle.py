@@ -70,7 +70,7 @@ class Chronicle:
         self._journal = Journal(None, 0, "supervisor")
         self._own: list[Event] = []
         self.script = ScriptRecord(run_dir, attempts)
-        """What the script has recorded in this attempt; of several workers, the first."""
+        """The script's record of this attempt; of several workers, that of the first."""
 
     def begin_attempt(
         self,

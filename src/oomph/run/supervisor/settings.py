@@ -111,4 +111,4 @@ class Settings:
     engine: WorkerEngine | None = None
     """The engine that starts the workers on other machines, or None to start them on this one."""
     notify: Target | None = None
-    """Where to send notifications (`--notify`), or None to send none."""
+    """The target of notifications (`--notify`), or None to send none."""
