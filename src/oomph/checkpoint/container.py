@@ -30,7 +30,7 @@ from oomph.checkpoint.manifest import (
 )
 from oomph.checkpoint.origin import seal_of
 from oomph.errors import CheckpointError
-from oomph.files.opening import FILE_MODE, open_own, read_own
+from oomph.files.opening import FILE_MODE, open_own, read_own, replace_own
 from oomph.process.available_memory import available_bytes
 
 SCHEMA = 1
@@ -210,6 +210,11 @@ def seal(folder: Path, key: bytes | None = None) -> tuple[int, dict[str, str]]:
         _flush(path)
     _flush_folder(folder)
     return sum(path.stat().st_size for path in files), digests
+
+
+def seal_copy(folder: Path, key: bytes) -> None:
+    """Seal the copy of a checkpoint that was sealed with another key. Raises OSError."""
+    replace_own(folder, _SEAL, seal_of(read_own(folder, _SUMS, _MOST_OF_SUMS), key).encode())
 
 
 def is_sealed_with(folder: Path, key: bytes) -> bool:

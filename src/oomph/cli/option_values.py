@@ -9,6 +9,7 @@ from oomph.errors import UsageError
 from oomph.protocol.profile_window import ProfileWindow
 
 _EVERY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|min)?\Z")
+_RESOURCE, _AMOUNT = re.compile(r"[\w.:/-]+"), re.compile(r"\d{1,15}(\.\d{1,4})?")
 _LONGEST_NUMBER = 18
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -51,6 +52,26 @@ def number_of_workers(text: str) -> int:
     from oomph.files.oomph_folder import MOST_WORKERS
 
     return _up_to(MOST_WORKERS, "--workers", text)
+
+
+def worker_range(text: str) -> tuple[int, int]:
+    """Parse the fewest and the most workers of `oomph run`, for argparse. Raises UsageError."""
+    fewest, is_range, most = text.partition(":")
+    found = number_of_workers(fewest), number_of_workers(most if is_range else fewest)
+    if found[0] > found[1]:
+        raise UsageError(f"--workers {text}: the first number is the smaller one")
+    return found
+
+
+def resources(text: str) -> dict[str, float]:
+    """Parse the value of `--resources-per-worker`, for argparse. Raises UsageError."""
+    found = {}
+    for part in text.split(","):
+        name, _, amount = part.partition("=")
+        if not _RESOURCE.fullmatch(name.strip()) or not _AMOUNT.fullmatch(amount.strip()):
+            raise UsageError(f"--resources-per-worker expects NAME=AMOUNT, as in GPU=2,CPU=4, not {part}")
+        found[name.strip()] = float(amount)
+    return {name: amount for name, amount in found.items() if amount}
 
 
 def nth_fit(text: str) -> int:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oomph.cli.option_values import checkpoint_interval, every, number_of_workers, positive, profile_window
+from oomph.cli.option_values import checkpoint_interval, every, positive, profile_window, resources, worker_range
 from oomph.cli.output import say, write
 from oomph.cli.script_line import usage
 from oomph.errors import OutputError, UsageError
@@ -69,10 +69,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add(
         "--workers",
         metavar="N",
-        type=number_of_workers,
-        default=1,
+        type=worker_range,
+        default=(1, 1),
         help="run the script N times at once, as the workers of one training on this machine, each with its share of"
-        " the GPUs; if one fails, all resume",
+        " the GPUs; if one fails, all resume; MIN:MAX with --engine ray: as many as the cluster has room for",
     )
     add(
         "--engine",
@@ -85,6 +85,18 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--address",
         metavar="ADDR",
         help="the address of the Ray cluster (default: RAY_ADDRESS, the one on this machine, or a new one here)",
+    )
+    add(
+        "--resources-per-worker",
+        metavar="NAME=N,...",
+        type=resources,
+        help="what each worker gets of the Ray cluster, such as GPU=2,CPU=4 (default: a CPU, and as many GPUs as each"
+        " can have)",
+    )
+    add(
+        "--placement-strategy",
+        choices=("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
+        help="how Ray places the workers on its nodes (default: PACK, on few)",
     )
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
 
@@ -224,7 +236,8 @@ def run(args: argparse.Namespace) -> int:
             allowed=_allowed(args),
             typed=tuple(_without_addresses(args)),
             notify=args.notify,
-            workers=args.workers,
+            workers=args.workers[1],
+            fewest_workers=args.workers[0],
             under_scheduler=args.engine == "env",
             engine=_engine(args),
             store=args.store,
@@ -242,12 +255,16 @@ def run(args: argparse.Namespace) -> int:
 def _engine(args: argparse.Namespace) -> Callable[[str], WorkerEngine] | None:
     """Return what makes the engine once the Python of the script is known, or None without Ray."""
     if args.engine != "ray":
-        if args.address is not None:
-            raise UsageError("--address is that of a Ray cluster: add --engine ray, or leave it out")
+        for name in ("address", "resources_per_worker", "placement_strategy"):
+            if getattr(args, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} is for a Ray cluster: add --engine ray, or leave it out")
+        if args.workers[0] != args.workers[1]:
+            raise UsageError("the number of workers can change only on a Ray cluster: give one, or add --engine ray")
         return None
-    from oomph.run.engine.ray_engine import RayEngine
+    from oomph.run.engine.ray_engine import PACK, RayEngine
 
-    return partial(RayEngine, address=args.address or "")
+    needs, strategy = args.resources_per_worker or {}, args.placement_strategy or PACK
+    return partial(RayEngine, address=args.address or "", resources=needs, strategy=strategy)
 
 
 def _run_to_resume(named: str | None, runs_dir: str | None) -> str | None:

@@ -315,6 +315,10 @@ TABLE = {
         "the script was asked to stop, and may have trained less than it would have",
         "to finish it, run it to completion, or resume it where its checkpoint was kept",
     ),
+    "workers-changed": ReasonRow(
+        "the number of workers has changed: {was} → {now}",
+        "divide a global batch of the same size among any number of workers: then only rounding differs",
+    ),
     "epoch-restarted": ReasonRow(
         "the interrupted epoch was restarted", "make every start of the script use the same data"
     ),

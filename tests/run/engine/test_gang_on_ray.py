@@ -157,6 +157,62 @@ def test_gang_waits_for_a_node_that_replaces_the_lost_one(work, wait_until):
     assert started.returncode == 0, err
 
 
+def _sizes(work: Any) -> list[int]:
+    return [len(each.hosts) for each in facts(read_journal(work.run_dir), WorkersPlaced)]
+
+
+def test_gang_starts_with_what_there_is_and_grows_at_the_next_restart(work):
+    result = _run(
+        work,
+        "together()\nnote(f'of-{attempt}', workers)\nif attempt > 1: sys.exit()\n"
+        "if rank == 1: note('room'); os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(50)",
+        "--workers=1:4",
+    )
+    assert result.returncode == 0, result.stderr
+    assert b"oomph: going on with 4 workers instead of 2" in result.stderr
+    assert _sizes(work) == [2, 4]
+    assert work.document("run.json")["workers"] == 4
+    assert work.document("summary.json")["reasons"][0]["code"] == "workers-changed"
+
+
+@pytest.mark.slow
+def test_gang_goes_on_with_fewer_once_a_lost_node_stays_away(work):
+    result = _run(work, _LOST, "--workers=1:2", environ={"FAKE_RAY": '{"cpus": [1, 1]}'})
+    assert result.returncode == 0, result.stderr
+    assert b"the cluster has 1: waiting for 30 s for other nodes" in result.stderr
+    assert b"oomph: going on with 1 worker instead of 2" in result.stderr
+    assert _sizes(work) == [2, 1]
+
+
+def test_elastic_run_is_resumed_with_what_there_is(work):
+    script = "note(f'of-{attempt}', workers)\nos._exit(75)"
+    assert _run(work, script, "--workers=1:2").returncode == 75
+    resumed = _run(work, script, "--workers=1:2", "--resume", environ={"FAKE_RAY": '{"cpus": [1]}'})
+    assert resumed.returncode == 75, resumed.stderr
+    assert _sizes(work) == [2, 1]
+    refused = _run(work, script, "--workers=2", f"--resume={work.run_dir}")
+    assert refused.returncode == 2
+    assert b"is a run of 1 worker, each with its own part of the data: resume it with --workers 1" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--workers=1:2"], "the number of workers can change only on a Ray cluster: give one, or add --engine ray"),
+        (["--placement-strategy=SPREAD"], "--placement-strategy is for a Ray cluster: add --engine ray"),
+        (["--resources-per-worker=GPU=1"], "--resources-per-worker is for a Ray cluster: add --engine ray"),
+        (["--workers=3:2"], "--workers 3:2: the first number is the smaller one"),
+        (["--workers=2:x"], "--workers expects a whole number from 1 to "),
+        (["--resources-per-worker=GPU"], "--resources-per-worker expects NAME=AMOUNT, as in GPU=2,CPU=4, not GPU"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_sentence(work, options, said):
+    work.script("")
+    result = work.run(*options, "train.py")
+    assert (result.returncode, result.stderr.count(b"\n")) == (2, 1)
+    assert result.stderr.decode().startswith(f"oomph: {said}")
+
+
 def test_ctrl_c_ends_the_wait_for_a_node(work, wait_until):
     work.script(_WORKER + _LOST)
     words = ("--no-guard", "--engine", "ray", "--address", "local", "--workers=2", "train.py")
@@ -241,7 +297,7 @@ def test_address_without_ray_is_refused(work):
     work.script("")
     result = work.run("--address=127.0.0.1:1", "train.py")
     assert result.returncode == 2
-    assert b"--address is that of a Ray cluster: add --engine ray" in result.stderr
+    assert b"--address is for a Ray cluster: add --engine ray" in result.stderr
 
 
 @pytest.mark.parametrize("version", ["1.13.0", "3.0.0"])

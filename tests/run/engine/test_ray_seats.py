@@ -7,21 +7,59 @@ import socket
 
 import pytest
 
-from oomph.run.engine.ray_engine import passed_on
-from oomph.run.engine.ray_seats import NoSeatError, gpus_each, why_no_ray, why_not_reached
+from oomph.run.engine.ray_engine import REUNION_SECONDS, least_wanted, passed_on
+from oomph.run.engine.ray_seats import NoSeatError, Wanted, shares, why_no_ray, why_not_reached
 
 
 @pytest.mark.parametrize(
-    ("nodes", "workers", "each"),
-    [([0, 0], 2, 0), ([8], 4, 2), ([4, 2], 2, 2), ([3, 3], 4, 1), ([4, 4], 2, 4), ([1, 1, 1], 2, 1), ([], 1, 0)],
+    ("gpus", "workers", "each"),
+    [([8], 4, 2), ([4, 2], 2, 2), ([3, 3], 4, 1), ([4, 4], 2, 4), ([1, 1, 1], 2, 1)],
 )
-def test_workers_get_as_many_gpus_as_fit_on_the_nodes(nodes, workers, each):
-    assert gpus_each(nodes, workers) == each
+def test_workers_get_as_many_gpus_as_fit_on_the_nodes(gpus, workers, each):
+    nodes = [{"CPU": 8.0, "GPU": count} for count in gpus]
+    assert shares(nodes, workers, workers, Wanted()) == (workers, {"CPU": 1, "GPU": each})
 
 
-def test_workers_without_a_gpu_each_are_refused():
-    with pytest.raises(NoSeatError, match="3 workers need a GPU each, and the cluster has 2: start fewer workers"):
-        gpus_each([1, 1], 3)
+@pytest.mark.parametrize(
+    ("nodes", "fewest", "most", "wanted", "found"),
+    [
+        ([{"CPU": 1}, {"CPU": 1}], 1, 4, Wanted(), (2, {"CPU": 1})),
+        ([{"CPU": 8}], 2, 4, Wanted(), (4, {"CPU": 1})),
+        ([{"CPU": 8, "GPU": 2}], 1, 4, Wanted(), (2, {"CPU": 1, "GPU": 1})),
+        ([{"CPU": 8, "GPU": 4}], 1, 1, Wanted({"GPU": 1}), (1, {"GPU": 1})),
+        ([{"CPU": 8}, {"CPU": 3}], 1, 9, Wanted({"CPU": 2}), (5, {"CPU": 2})),
+        ([{"CPU": 8}, {"CPU": 3}], 1, 9, Wanted({"CPU": 2}, "STRICT_PACK"), (4, {"CPU": 2})),
+        ([{"CPU": 8}, {"CPU": 3}, {"CPU": 1}], 1, 9, Wanted({"CPU": 2}, "STRICT_SPREAD"), (2, {"CPU": 2})),
+        ([{"CPU": 1}], 1, 99, Wanted({"CPU": 0.1}), (10, {"CPU": 0.1})),
+    ],
+)
+def test_as_many_workers_start_as_the_cluster_has_room_for(nodes, fewest, most, wanted, found):
+    assert shares(nodes, fewest, most, wanted) == found
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted", "said"),
+    [
+        ([{"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 1}], Wanted(), "3 workers need a GPU each, and the cluster has 2"),
+        ([{"CPU": 2}], Wanted(), "3 workers need a CPU each, and the cluster has 2"),
+        ([], Wanted(), "3 workers need a CPU each, and the cluster has 0"),
+        (
+            [{"CPU": 8, "GPU": 4}],
+            Wanted({"CPU": 1, "GPU": 2}, "STRICT_SPREAD"),
+            "3 workers need 1 CPU and 2 GPU each, placed by STRICT_SPREAD, and the cluster has room for 1",
+        ),
+    ],
+)
+def test_cluster_without_room_for_the_fewest_is_refused_until_it_grows(nodes, wanted, said):
+    with pytest.raises(NoSeatError) as refused:
+        shares(nodes, 3, 4, wanted)
+    assert (str(refused.value), refused.value.is_for_now) == (said, True)
+
+
+def test_restart_waits_for_as_many_workers_as_before_but_not_forever():
+    assert least_wanted(1, 3, 0.0) == 3
+    assert least_wanted(1, 3, REUNION_SECONDS) == 1
+    assert least_wanted(2, 0, 0.0) == 2
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from oomph.explain.matching.named_fault import OwnCommand
 from oomph.explain.reading.run import why_nothing_is_known
 from oomph.files.conforming import conforms
 from oomph.files.oomph_folder import NOTEBOOKS
-from oomph.journal.events import RunEnded
+from oomph.journal.events import RunEnded, WorkersPlaced
 from oomph.journal.gaps import JournalGap, gap_in
-from oomph.journal.journal import Event, pairs, read_journal
+from oomph.journal.journal import Event, last, pairs, read_journal
 from oomph.protocol.reasons import reasons_from
 from oomph.run.directory.run_directory import (
     FINISHED,
@@ -69,8 +69,12 @@ def recorded_run(path: Path) -> RecordedRun:
 
 
 def summary_of_run(run: Path, events: Sequence[Event], exit_code: int | None) -> Summary:
-    """Summarise the events of a run. If it has several workers, these are the first one's, and all are examined."""
-    folders = folders_of(run)
+    """Summarise the events of a run. If it has several workers, these are the first one's, and all are examined.
+
+    Workers that had no place in the last attempt are left out: the others have gone on from what they had in common.
+    """
+    placed = last(events, WorkersPlaced)
+    folders = folders_of(run)[: None if placed is None else len(placed.hosts)]
     if len(folders) == 1:
         return summarise(events, exit_code)
     common = [event for event in events if event.role == "supervisor"]

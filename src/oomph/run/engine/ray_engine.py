@@ -29,12 +29,16 @@ from oomph.run.supervisor.cluster import is_anyone_at, tf_config
 from oomph.run.supervisor.engine import GangJob, NoRoomError, PlacedWorker
 from oomph.terminal.message import shown_line
 
+PACK = "PACK"
+"""Ray's default strategy: as few nodes as possible."""
 _SEATS = Path(__file__).with_name("ray_seats.py")
 _CHUNK = 1 << 16
 _PASSED_ON = ("TF_", "KERAS_", "XLA_", FLOOR_VARIABLE)
 """The beginnings of the names of the variables that workers get from here. All others are those of their machine."""
 _REPLACEMENT_SECONDS, _AGAIN_SECONDS = 600.0, 0.5
 """The time to wait for nodes that replace lost ones, and the time between two looks."""
+REUNION_SECONDS = 30.0
+"""The time to wait for nodes that replace lost ones if fewer workers will do. Once it is over, these start."""
 _START_SECONDS = 120.0
 """The time that the agents may take to start and to examine their machine."""
 _LEAVE_SECONDS, _KILL_SECONDS = 3.0, 15.0
@@ -52,13 +56,13 @@ class RayNode(NamedTuple):
 class SeatProcess:
     """The process that talks to Ray, and through it to the agents."""
 
-    def __init__(self, python: str, address: str, workers: int) -> None:
+    def __init__(self, python: str, address: str, resources: Mapping[str, float], strategy: str) -> None:
         """Start it. Raises UsageError if this Python cannot be started."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         environ = without_own_variables(os.environ)
         try:
             self._process = subprocess.Popen(
-                [python, str(_SEATS), address, str(workers)],
+                [python, str(_SEATS), address, json.dumps(dict(resources)), strategy],
                 env=environ,
                 stdin=PIPE,
                 stdout=PIPE,
@@ -151,20 +155,36 @@ class RayEngine:
     Args:
         python: the Python that has Ray.
         address: the address of the cluster, or "" for the one that Ray finds, or a new one on this machine.
+        resources: the resources of each worker, by Ray's names, or None for a CPU and the same share of the GPUs.
+        strategy: Ray's placement strategy.
     """
 
-    def __init__(self, python: str, address: str = "") -> None:
+    def __init__(
+        self,
+        python: str,
+        address: str = "",
+        resources: Mapping[str, float] | None = None,
+        strategy: str = PACK,
+    ) -> None:
         self._python, self._address = python, address
+        self._resources, self._strategy = resources or {}, strategy
         self._seats: SeatProcess | None = None
         self._addresses: tuple[str, ...] = ()
-        self._has_started = False
+        """The addresses of the last workers that have started, by rank."""
 
-    def connect(self, workers: int) -> None:
+    def connect(self, fewest: int, most: int) -> None:
         """Connect to the cluster, and take a place for each worker. Raises UsageError."""
-        self._seats = SeatProcess(self._python, self._address, workers)
+        self._seats = SeatProcess(self._python, self._address, self._resources, self._strategy)
         answer = self._answer(self._seats, lambda: False)
+        if answer["is"] == "ready":
+            self._seats.order({"do": "take", "fewest": fewest, "most": most})
+            answer = self._answer(self._seats, lambda: False)
         if answer["is"] == "unplaced":
             raise self._trouble(str(answer["text"]))
+
+    def room(self, fewest: int, most: int, say: Callable[[str], None], called_off: Callable[[], bool]) -> int:
+        """Take places, and return their number. See `WorkerEngine.room`."""
+        return len(self._places(self._open(fewest, most), fewest, most, say, called_off))
 
     def start(
         self,
@@ -175,9 +195,13 @@ class RayEngine:
         called_off: Callable[[], bool],
     ) -> list[PlacedWorker]:
         """Start the workers, by rank. See `WorkerEngine.start`."""
+        workers = len(job.run_dirs)
         for _ in range(_MOST_STARTS):
-            seats = self._open(len(job.run_dirs))
-            places = self._places(seats, len(job.run_dirs), say, called_off)
+            seats = self._open(workers, workers)
+            places = self._places(seats, workers, workers, say, called_off)
+            seats.order({"do": "begin"})
+            if self._answer(seats, called_off)["is"] != "begun":
+                continue
             for rank, assignment in enumerate(_assignments(job)):
                 seats.tell(rank, assignment._asdict())
             ports = self._ports(seats, places, called_off)
@@ -186,11 +210,10 @@ class RayEngine:
         else:
             raise NoRoomError(f"a node was lost while the workers started, {_MOST_STARTS} times in a row")
         self._addresses = tuple(f"{place.address}:{port}" for place, port in zip(places, ports, strict=True))
-        seats.processes = [RemoteProcess(rank, seats, on_hang, meanwhile, say) for rank in range(len(places))]
-        for rank in range(len(places)):
-            several = {TF_CONFIG: tf_config(self._addresses, rank)} if len(places) > 1 else {}
-            seats.tell(rank, {"do": "start", "environ": several})
-        self._has_started = True
+        seats.processes = [RemoteProcess(rank, seats, on_hang, meanwhile, say) for rank in range(workers)]
+        for rank in range(workers):
+            cluster = {TF_CONFIG: tf_config(self._addresses, rank)} if job.is_cluster else {}
+            seats.tell(rank, {"do": "start", "environ": cluster})
         return [
             PlacedWorker(process, RemoteWatch(process), place.address)
             for process, place in zip(seats.processes, places, strict=True)
@@ -207,30 +230,32 @@ class RayEngine:
             self._seats.close()
             self._seats = None
 
-    def _open(self, workers: int) -> SeatProcess:
+    def _open(self, fewest: int, most: int) -> SeatProcess:
         if self._seats is not None and not self._seats.is_open:
             self.close()
         if self._seats is None:
-            self.connect(workers)
+            self.connect(fewest, most)
         assert self._seats is not None
         self._seats.processes = []
         return self._seats
 
     def _places(
-        self, seats: SeatProcess, workers: int, say: Callable[[str], None], called_off: Callable[[], bool]
+        self, seats: SeatProcess, fewest: int, most: int, say: Callable[[str], None], called_off: Callable[[], bool]
     ) -> list[RayNode]:
         """Return the node of each worker. Once nodes were lost, wait for others."""
-        until, told = time.monotonic() + _REPLACEMENT_SECONDS, False
+        before, since, is_told = min(most, len(self._addresses)), time.monotonic(), False
         while True:
-            seats.order({"do": "place", "workers": workers})
+            waited = time.monotonic() - since
+            seats.order({"do": "take", "fewest": least_wanted(fewest, before, waited), "most": most})
             answer = self._answer(seats, called_off)
-            if answer["is"] == "placed":
+            if answer["is"] == "taken":
                 return [RayNode(str(host), str(address)) for host, address in answer["places"]]
-            if answer.get("is_for_now") is not True or not self._has_started or time.monotonic() > until:
+            if answer.get("is_for_now") is not True or not before or waited > _REPLACEMENT_SECONDS:
                 raise self._trouble(str(answer["text"]))
-            if not told:
-                told = True
-                say(f"{answer['text']}: waiting for other nodes")
+            if not is_told:
+                is_told = True
+                limit = f" for {REUNION_SECONDS:.0f} s" if fewest < before else ""
+                say(f"{answer['text']}: waiting{limit} for other nodes")
             time.sleep(_AGAIN_SECONDS)
 
     def _answer(self, seats: SeatProcess, called_off: Callable[[], bool]) -> Message:
@@ -239,7 +264,7 @@ class RayEngine:
             if called_off():
                 raise NoRoomError("stopped before the workers had their places")
             for message in seats.news(0.2):
-                if message.get("is") in ("ready", "placed", "unplaced"):
+                if message.get("is") in ("ready", "taken", "begun", "unplaced"):
                     return message
         words = seats.last_words()
         raise self._trouble(
@@ -248,7 +273,7 @@ class RayEngine:
 
     def _trouble(self, text: str) -> UsageError | NoRoomError:
         """Return the error that says why the workers cannot start: later, or elsewhere, what has once worked may."""
-        return NoRoomError(text) if self._has_started else UsageError(text)
+        return NoRoomError(text) if self._addresses else UsageError(text)
 
     def _ports(self, seats: SeatProcess, places: list[RayNode], called_off: Callable[[], bool]) -> list[int] | None:
         """Return the port that each worker's machine has chosen, or None if one of them was lost."""
@@ -267,6 +292,11 @@ class RayEngine:
                 if said.get("is") == "ready":
                     ports[rank] = int(said["port"])
         return [ports[rank] for rank in range(len(places))]
+
+
+def least_wanted(fewest: int, before: int, waited_seconds: float) -> int:
+    """Return the number of workers below which no attempt starts yet: for a while, it is as many as before."""
+    return max(fewest, before) if waited_seconds < REUNION_SECONDS else fewest
 
 
 def _named(place: RayNode) -> str:

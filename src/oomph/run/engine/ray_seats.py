@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 MAJOR = 2
 """The major version of Ray whose names are used here."""
@@ -32,6 +32,8 @@ _PLACE_SECONDS = 60.0
 _TURN_SECONDS = 0.05
 _CHUNK = 1 << 16
 _RAY_CLIENT = "ray://"
+_ROUNDING = 1e-9
+"""What a quotient of resources, which may be fractions, may lack to a whole number."""
 
 
 class NoSeatError(Exception):
@@ -40,6 +42,22 @@ class NoSeatError(Exception):
     def __init__(self, text: str, is_for_now: bool = False) -> None:
         super().__init__(text)
         self.is_for_now = is_for_now
+
+
+class Wanted(NamedTuple):
+    """The places that the user wants, in the terms of Ray's `ScalingConfig`."""
+
+    needs: Mapping[str, float] = {}
+    """The resources of each worker, or nothing to leave the choice to oomph."""
+    strategy: str = "PACK"
+
+
+class Shares(NamedTuple):
+    """The places that a cluster can give."""
+
+    workers: int
+    needs: Mapping[str, float]
+    """The resources of each worker."""
 
 
 class Seat:
@@ -103,26 +121,50 @@ def why_not_reached(address: str) -> str:
     return ""
 
 
-def gpus_each(nodes: Sequence[float], workers: int) -> int:
-    """Return the most GPUs that each worker can have, given the GPUs of each node; 0 if there are none.
+def room_for(nodes: Sequence[Mapping[str, float]], needs: Mapping[str, float], strategy: str) -> int:
+    """Return the number of workers with these needs for which nodes with these resources have room."""
+    each = [min(int(node.get(name, 0) / amount + _ROUNDING) for name, amount in needs.items()) for node in nodes]
+    if strategy == "STRICT_PACK":
+        return max(each, default=0)
+    return sum(count > 0 for count in each) if strategy == "STRICT_SPREAD" else sum(each)
 
-    Raises NoSeatError if there are some, but not one for each worker.
+
+def shares(nodes: Sequence[Mapping[str, float]], fewest: int, most: int, wanted: Wanted) -> Shares:
+    """Return how many workers fit on nodes with these resources, and what each of them gets. Raises NoSeatError.
+
+    Without other wishes, each gets a CPU, and the same number of GPUs as the others, as many as fit.
     """
-    total = sum(map(int, nodes))
-    if not total:
-        return 0
-    for each in range(total // workers, 0, -1):
-        if sum(int(gpus) // each for gpus in nodes) >= workers:
-            return each
-    raise NoSeatError(f"{workers} workers need a GPU each, and the cluster has {total}: start fewer workers")
+    gpus = sum(int(node.get("GPU", 0)) for node in nodes)
+    needs = wanted.needs or {"CPU": 1, **({"GPU": 1} if gpus else {})}
+    workers = min(most, room_for(nodes, needs, wanted.strategy))
+    if workers < fewest:
+        raise NoSeatError(_too_small(nodes, fewest, workers, needs, wanted), is_for_now=True)
+    if wanted.needs or not gpus:
+        return Shares(workers, needs)
+    larger = ({**needs, "GPU": count} for count in range(gpus // workers, 0, -1))
+    return next(Shares(workers, found) for found in larger if room_for(nodes, found, wanted.strategy) >= workers)
+
+
+def _too_small(
+    nodes: Sequence[Mapping[str, float]], fewest: int, room: int, needs: Mapping[str, float], wanted: Wanted
+) -> str:
+    """Say why a cluster has no room for the fewest workers that may start."""
+    for name in () if wanted.needs else needs:
+        total = sum(int(node.get(name, 0)) for node in nodes)
+        if total < fewest:
+            return f"{fewest} workers need a {name} each, and the cluster has {total}"
+    each = " and ".join(f"{amount:g} {name}" for name, amount in needs.items())
+    return f"{fewest} workers need {each} each, placed by {wanted.strategy}, and the cluster has room for {room}"
 
 
 class Seats:
     """The seats of one gang on a cluster."""
 
-    def __init__(self, ray: Any, address: str) -> None:
+    def __init__(self, ray: Any, address: str, wanted: Wanted) -> None:
         """Connect to the cluster, or start one on this machine if there is none. Raises NoSeatError."""
-        self._ray = ray
+        self._ray, self._wanted = ray, wanted
+        self._needs: Mapping[str, float] = {}
+        """The resources of each seat."""
         self._group: Any = None
         self._seats: list[Any] = []
         """The actors, by rank."""
@@ -134,12 +176,12 @@ class Seats:
         """The beginning of a line that each agent has not finished."""
         options = {"log_to_driver": False, "logging_level": "ERROR"}
         local = {"address": "local", "object_store_memory": _LOCAL_STORE_BYTES, "include_dashboard": False}
-        wanted = address or os.environ.get("RAY_ADDRESS") or "auto"
+        where = address or os.environ.get("RAY_ADDRESS") or "auto"
         try:
-            ray.init(**({"address": wanted} if wanted != "local" else local), **options)
+            ray.init(**({"address": where} if where != "local" else local), **options)
         except ConnectionError as error:
-            if address or wanted != "auto":
-                raise NoSeatError(f"Ray does not connect to {wanted}: {_first_line(error)}") from None
+            if address or where != "auto":
+                raise NoSeatError(f"Ray does not connect to {where}: {_first_line(error)}") from None
             ray.init(**local, **options)
 
     def __enter__(self) -> Seats:
@@ -148,23 +190,25 @@ class Seats:
     def __exit__(self, *error: object) -> None:
         self.clear()
 
-    def take(self, workers: int) -> None:
-        """Take a seat for each worker, unless all are still there. Raises NoSeatError."""
-        if self._seats and self._are_all_there():
-            return
-        self.clear()
-        try:
-            self._take_seats(workers)
-        except NoSeatError:
-            self.clear()
-            raise
+    def take(self, fewest: int, most: int) -> list[dict[str, Any]]:
+        """Take a seat for as many workers as there is room for, and return the places, by rank. Raises NoSeatError.
 
-    def begin(self) -> list[dict[str, Any]]:
-        """Start an agent on each seat, and return the places, by rank."""
+        Seats are kept if all are still there, and there is no room for more.
+        """
+        if len(self._seats) < fewest or not self._are_all_there() or self._is_room_for_more(most):
+            self.clear()
+            try:
+                self._take_seats(fewest, most)
+            except NoSeatError:
+                self.clear()
+                raise
+        return self._places
+
+    def begin(self) -> None:
+        """Start an agent on each seat."""
         self._ray.get([seat.begin.remote() for seat in self._seats], timeout=_PLACE_SECONDS)
         self._hearing = {seat.hear.remote(): rank for rank, seat in enumerate(self._seats)}
         self._rests = [b""] * len(self._seats)
-        return self._places
 
     def tell(self, rank: int, line: bytes) -> None:
         """Send a line to a worker's agent."""
@@ -212,40 +256,55 @@ class Seats:
             return False
         return bool(looks == self._places)
 
-    def _take_seats(self, workers: int) -> None:
-        ray = self._ray
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        cpus = int(sum(node.get("CPU", 0) for node in nodes))
-        if workers > cpus:
-            raise NoSeatError(f"{workers} workers need a CPU each, and the cluster has {cpus}", is_for_now=True)
-        needs = {"CPU": 1}
-        gpus = gpus_each([node.get("GPU", 0) for node in nodes], workers)
-        if gpus:
-            needs["GPU"] = gpus
-        self._group = ray.util.placement_group([needs] * workers, strategy="PACK")
-        try:
-            ray.get(self._group.ready(), timeout=_PLACE_SECONDS)
-            self._seats = [self._actor(needs, rank) for rank in range(workers)]
-            self._places = ray.get([seat.look.remote() for seat in self._seats], timeout=_PLACE_SECONDS)
-        except ray.exceptions.GetTimeoutError:
-            busy = f"the cluster has {cpus} CPUs, but {workers} are not free within {_PLACE_SECONDS:.0f} s"
-            raise NoSeatError(busy, is_for_now=True) from None
-        except ray.exceptions.RayError as error:
-            raise NoSeatError(f"Ray cannot start the workers: {_first_line(error)}", is_for_now=True) from None
+    def _nodes(self) -> list[Mapping[str, float]]:
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    def _free(self) -> int:
+        """Return the number of seats for which the cluster has resources that nobody uses."""
+        return room_for([self._ray.available_resources()], self._needs, "PACK")
+
+    def _is_room_for_more(self, most: int) -> bool:
+        taken = len(self._seats)
+        return taken < min(most, taken + self._free(), room_for(self._nodes(), self._needs, self._wanted.strategy))
+
+    def _take_seats(self, fewest: int, most: int) -> None:
+        workers, self._needs = shares(self._nodes(), fewest, most, self._wanted)
+        while not self._are_taken(workers):
+            self.clear()
+            busy, workers = workers, min(workers - 1, self._free())
+            if workers < fewest:
+                why = f"the cluster has room for {busy} workers, but not within {_PLACE_SECONDS:.0f} s: others use it"
+                raise NoSeatError(why, is_for_now=True)
         for place in self._places:
             if not place["oomph"]:
                 raise NoSeatError(
                     f"{place['address']} has no oomph in {place['python']}: install the same version on all nodes"
                 )
 
-    def _actor(self, needs: Mapping[str, float], rank: int) -> Any:
+    def _are_taken(self, workers: int) -> bool:
+        """Try to take so many seats. Return False if they are not free in time. Raises NoSeatError."""
+        ray = self._ray
+        self._group = ray.util.placement_group([dict(self._needs)] * workers, strategy=self._wanted.strategy)
+        try:
+            ray.get(self._group.ready(), timeout=_PLACE_SECONDS)
+            self._seats = [self._actor(rank) for rank in range(workers)]
+            self._places = ray.get([seat.look.remote() for seat in self._seats], timeout=_PLACE_SECONDS)
+        except ray.exceptions.GetTimeoutError:
+            return False
+        except ray.exceptions.RayError as error:
+            raise NoSeatError(f"Ray cannot start the workers: {_first_line(error)}", is_for_now=True) from None
+        return True
+
+    def _actor(self, rank: int) -> Any:
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         strategy = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=rank)
-        actor = self._ray.remote(Seat)
+        actor, others = self._ray.remote(Seat), dict(self._needs)
         return actor.options(
-            num_cpus=needs["CPU"],
-            num_gpus=needs.get("GPU", 0),
+            num_cpus=others.pop("CPU", 0),
+            num_gpus=others.pop("GPU", 0),
+            memory=others.pop("memory", None),
+            resources=others,
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=4,  # `hear` waits while others are called
@@ -285,17 +344,22 @@ class Orders:
         return [json.loads(line) for line in lines]
 
 
+def _placed(order: Mapping[str, Any], seats: Seats) -> Mapping[str, Any]:
+    if order["do"] == "begin":
+        seats.begin()
+        return {"is": "begun"}
+    places = seats.take(order["fewest"], order["most"])
+    return {"is": "taken", "places": [[place["host"], place["address"]] for place in places]}
+
+
 def _obey(order: Mapping[str, Any], seats: Seats, orders: Orders) -> None:
-    if order["do"] == "place":
+    if order["do"] in ("take", "begin"):
         try:
-            seats.take(order["workers"])
-            places = seats.begin()
+            orders.answer(_placed(order, seats))
         except NoSeatError as error:
             orders.answer({"is": "unplaced", "text": str(error), "is_for_now": error.is_for_now})
         except Exception as error:
             orders.answer({"is": "unplaced", "text": f"Ray failed: {_first_line(error)}", "is_for_now": True})
-        else:
-            orders.answer({"is": "placed", "places": [[place["host"], place["address"]] for place in places]})
     elif order["do"] == "drop":
         seats.drop(order["rank"])
     elif order["do"] == "tell":
@@ -315,7 +379,7 @@ def _serve(seats: Seats, orders: Orders) -> None:
 
 def main() -> None:
     """Connect, and serve until the supervisor leaves."""
-    orders, (address, workers) = Orders(), sys.argv[1:]
+    orders, (address, needs, strategy) = Orders(), sys.argv[1:]
     trouble = why_no_ray() or why_not_reached(address)
     if trouble:
         orders.answer({"is": "unplaced", "text": trouble, "is_for_now": False})
@@ -325,8 +389,7 @@ def main() -> None:
 
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # the supervisor's, while this waits for Ray
-        with Seats(ray, address) as seats:
-            seats.take(int(workers))
+        with Seats(ray, address, Wanted(json.loads(needs), strategy)) as seats:
             orders.answer({"is": "ready"})
             _serve(seats, orders)
     except NoSeatError as error:

@@ -33,6 +33,7 @@ from oomph.journal.events import (
     TrainsAgain,
     TrustedResult,
     UnguardedTraining,
+    WorkersPlaced,
 )
 from oomph.journal.journal import ByKind, Event, by_attempt, events_of, facts, last, pairs
 from oomph.protocol.coverage import ANY, Coverage, Range, coverage_of
@@ -121,6 +122,7 @@ def label_of(events: Sequence[Event], exit_code: int | None) -> Labelled:
             *_recoveries(events),
             *_changes(events),
             *_resumes(events),
+            *_other_sizes(events),
             *_abandoned(events, exit_code),
             *_stopped(events, exit_code),
             *_loops(events),
@@ -391,6 +393,14 @@ def _lost(resumed: Resumed) -> tuple[Reason, ...]:
     if resumed.kind == "over":
         reasons.append(because("all-epochs-trained"))
     return tuple(reasons)
+
+
+def _other_sizes(events: Sequence[Event]) -> Iterator[Labelled]:
+    """Yield a label for each change of the number of workers, on which sums and shares of the data depend."""
+    sizes = [len(placed.hosts) for placed in facts(events, WorkersPlaced)]
+    for was, now in itertools.pairwise(sizes):
+        if was != now:
+            yield Labelled(NOT_EQUAL, (because("workers-changed", was=was, now=now),))
 
 
 def _stopped(events: Sequence[Event], exit_code: int | None) -> Iterator[Labelled]:

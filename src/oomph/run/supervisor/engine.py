@@ -112,13 +112,27 @@ class GangJob(NamedTuple):
     guarding: Guarding
     changes: tuple[Change, ...]
     """The changes in effect."""
+    is_cluster: bool
+    """True if the script is to find its place in TF_CONFIG. It does so even where only one of several workers fits."""
 
 
 class WorkerEngine(Protocol):
     """Starts gangs on machines that something else hands out."""
 
-    def connect(self, workers: int) -> None:
-        """Connect, and see that there is room for so many workers. Raises UsageError."""
+    def connect(self, fewest: int, most: int) -> None:
+        """Connect, and see that there is room for the fewest workers that may start. Raises UsageError."""
+
+    def room(self, fewest: int, most: int, say: Callable[[str], None], called_off: Callable[[], bool]) -> int:
+        """Return the number of workers that can start now.
+
+        If machines were lost, waits for others. Raises NoRoomError or UsageError if there are too few.
+
+        Args:
+            fewest: the number of workers below which no attempt starts.
+            most: the number of workers that the script is to have if there is room.
+            say: prints a message for the user.
+            called_off: returns True once nobody wants the workers any more.
+        """
 
     def start(
         self,

@@ -65,12 +65,19 @@ class Request:
     """The command or the web address that receives notifications, or None for none."""
     workers: int = 1
     """The number of processes that run the script at the same time."""
+    fewest_workers: int | None = None
+    """The number of workers with which an attempt may start if there is no room for all, or None to insist on all."""
     under_scheduler: bool = False
     """True if a scheduler starts the processes, each with its own `oomph run`."""
     engine: Callable[[str], WorkerEngine] | None = field(default=None, compare=False)
     """Returns the engine that starts the workers elsewhere, given the Python of the script; None for no engine."""
     store: str | None = None
     """The URL of the store that the run is copied to, or None for none."""
+
+    @property
+    def fewest(self) -> int:
+        """The fewest workers that an attempt may start."""
+        return self.workers if self.fewest_workers is None else self.fewest_workers
 
 
 def launch(request: Request) -> RunOutcome:
@@ -96,7 +103,7 @@ def launch(request: Request) -> RunOutcome:
     engine = None if request.engine is None else request.engine(python or sys.executable)
     try:
         if engine is not None:
-            engine.connect(request.workers)
+            engine.connect(request.fewest, request.workers)
         return _supervise(request, command, python, engine, notify, mine)
     finally:
         if engine is not None:
@@ -129,6 +136,7 @@ def _supervise(
         allowed=request.allowed,
         typed=request.typed,
         workers=1 if peers is not None else request.workers,
+        fewest_workers=1 if peers is not None else request.fewest,
         python=request.python or "",
         engine=engine,
         notify=notify,
@@ -243,7 +251,7 @@ def _open(request: Request, command: Command, python: str) -> RunDirectory | Non
         host=host,
         options=request.typed,
         entropy=entropy,
-        workers=request.workers,
+        workers=request.fewest,
         digest=digest_of_words(command.words),
     )
     explicit = request.run_dir or _anew_in(request)
@@ -307,7 +315,7 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
     """
     named = request.resume or request.run_dir
     stored = [] if named else unfinished_runs(os.getcwd(), request.runs_dir)
-    path = Path(named) if named else _newest_of(command, request.workers, stored)
+    path = Path(named) if named else _newest_of(command, request, stored)
     if named and path is not None and path.exists() and not path.is_dir():
         raise UsageError(f"{named} is a file, not a run directory; --resume=DIR expects a run directory")
     if path is None or (named and not _in_use(path)):
@@ -323,7 +331,7 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
         raise RunDirectoryError(
             f"{path} is a run of {shown_line(' '.join(run.record.command))}, not of {command.shown}"
         )
-    if run.record.workers != request.workers:
+    if not request.fewest <= run.record.workers <= request.workers:
         run.close()
         raise RunDirectoryError(
             f"{path} is a run of {counted(run.record.workers, 'worker')}, each with its own part of the data: resume it"
@@ -342,9 +350,11 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
     return run, []
 
 
-def _newest_of(command: Command, workers: int, stored: Sequence[StoredRun]) -> Path | None:
+def _newest_of(command: Command, request: Request, stored: Sequence[StoredRun]) -> Path | None:
     """Return the path of the latest run of exactly this command with as many workers."""
-    found = first_trusted(run for run in stored if run.record.workers == workers and _is_of(run.record, command))
+    found = first_trusted(
+        run for run in stored if request.fewest <= run.record.workers <= request.workers and _is_of(run.record, command)
+    )
     return None if found is None else found.path
 
 

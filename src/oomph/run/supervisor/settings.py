@@ -106,6 +106,8 @@ class Settings:
     machine_at_start: MachineAtStart = field(default_factory=MachineAtStart)
     workers: int = 1
     """The number of processes that run the script at the same time, as workers of one cluster."""
+    fewest_workers: int = 1
+    """The number of workers with which an attempt may start if the engine has no room for all."""
     python: str = ""
     """The Python after --python, or "" if the user leaves the choice to oomph."""
     engine: WorkerEngine | None = None

@@ -45,7 +45,7 @@ from oomph.run.supervisor.attempt_conditions import KernelWatch, Machine, condit
 from oomph.run.supervisor.chronicle import Chronicle, Judged
 from oomph.run.supervisor.closing import Closing, RunOutcome, note, shown
 from oomph.run.supervisor.cluster import Cluster, new_cluster
-from oomph.run.supervisor.common_checkpoint import ahead, saved_in
+from oomph.run.supervisor.common_checkpoint import ahead, saved_in, share_checkpoints
 from oomph.run.supervisor.effects import environ_after, handover, set_aside, surrounding
 from oomph.run.supervisor.engine import GangJob, NoRoomError, WorkerEngine
 from oomph.run.supervisor.examining import ExaminedWorker, Examining
@@ -59,6 +59,7 @@ from oomph.run.supervisor.script_record import ScriptRecord, prepare
 from oomph.run.supervisor.settings import Settings, other_gpus
 from oomph.run.supervisor.stop_requests import Signals
 from oomph.run.supervisor.storing import Copier, StoreOfRun
+from oomph.terminal.amounts import counted
 from oomph.terminal.console import Voice
 
 _SILENT_WAIT_SECONDS = 2.0
@@ -81,7 +82,9 @@ class Supervisor:
         """The gang of which the scheduler has started this worker, or None if it has none."""
         self._first_rank = 0 if peers is None else peers.rank
         self._run_dir = None if run is None else run.path
-        self._runs = [None if run is None else directory_of(run, rank) for rank in range(settings.workers)]
+        started = settings.workers if run is None or settings.engine is None else run.record.workers
+        self._runs = [None if run is None else directory_of(run, rank) for rank in range(started)]
+        """The run directories of the workers of the next attempt, by rank; until it is placed, of the one before."""
         self._is_taken = False
         self._chronicle = Chronicle(self._run_dir, 0 if run is None else run.record.attempts)
         self._ledger = Ledger()
@@ -262,6 +265,11 @@ class Supervisor:
 
     def _place(self, engine: WorkerEngine, gang: Gang, signals: Signals) -> None:
         """Start the workers on the machines that the engine finds. Raises UsageError or NoRoomError."""
+
+        def called_off() -> bool:
+            return bool(_called_off_by(signals))
+
+        self._form(engine.room(self._settings.fewest_workers, self._settings.workers, self._voice.say, called_off))
         number, runs = self._chronicle.attempt, [run for run in self._runs if run is not None]
         records = [self._chronicle.script, *(self._record_of(run, number) for run in runs[1:])]
         job = GangJob(
@@ -273,19 +281,32 @@ class Supervisor:
             attempt=number,
             guarding=self._settings.guarding,
             changes=self._ledger.changes,
+            is_cluster=self._settings.workers > 1,
         )
-
         assembly = Assembly(engine, self._say_once) if len(runs) > 1 else None
         placed = engine.start(
             job,
             gang.found_hanging,
             lambda: self._attend(gang, assembly),
             self._voice.say,
-            lambda: bool(_called_off_by(signals)),
+            called_off,
         )
         self._chronicle.write(WorkersPlaced(hosts=[each.host for each in placed]))
         for rank, (process, watch, _) in enumerate(placed):
             gang.workers.append(Worker(rank, process, watch, records[rank]))
+
+    def _form(self, workers: int) -> None:
+        """Change the number of workers for the next attempt. Those that join resume from what the first one has."""
+        before, run = len(self._runs), self._run
+        if workers == before or run is None:
+            return
+        self._runs = [directory_of(run, rank) for rank in range(workers)]
+        if self._chronicle.attempt > 1:
+            for joining in self._runs[before:]:
+                assert joining is not None
+                share_checkpoints(run, joining)
+            self._voice.say(f"going on with {counted(workers, 'worker')} instead of {before}")
+        note(run, self._voice, workers=workers)
 
     def _record_of(self, run: RunDirectory | None, attempt: int) -> ScriptRecord:
         """Prepare the run directory of a worker, other than the first, for its next attempt."""
@@ -362,7 +383,7 @@ class Supervisor:
         """Set aside the checkpoints that not all workers have, so that all resume from the same step."""
         first = self._first_rank
         root, workers = (
-            (self._run_dir, self._settings.workers) if self._peers is None else (self._peers.path, self._peers.workers)
+            (self._run_dir, len(self._runs)) if self._peers is None else (self._peers.path, self._peers.workers)
         )
         if root is None or workers == 1:
             return
@@ -431,7 +452,8 @@ class Supervisor:
         python = "" if self._command.form == "command" else f" with {self._python}"
         where = "" if self._run_dir is None else f", run directory {shown(self._run)}"
         again = f", attempt {attempts + 1}" if attempts else ""
-        several = f" as {self._settings.workers} workers" if self._settings.workers > 1 else ""
+        fewest, most = self._settings.fewest_workers, self._settings.workers
+        several = "" if most == 1 else f" as {most if fewest == most else f'{fewest} to {most}'} workers"
         if self._peers is not None:
             several = f" as worker {self._peers.rank} of {self._peers.workers}"
         self._voice.say(f"running {self._command.shown}{several}{python}{where}{again}")

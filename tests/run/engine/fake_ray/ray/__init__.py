@@ -43,6 +43,13 @@ def nodes():
     return [*found, *([{"Alive": True, "Resources": {"CPU": 2}}] if os.path.exists("room") else [])]
 
 
+def available_resources():
+    alive = {number: node["Resources"] for number, node in enumerate(nodes()) if node["Alive"]}
+    free = {name: sum(node.get(name, 0) for node in alive.values()) for name in ("CPU", "GPU")}
+    free["CPU"] -= sum(not actor.is_dead and actor.node in alive for actor in _ACTORS)
+    return free
+
+
 def _watch():
     while True:
         for number, node in enumerate(nodes()):
