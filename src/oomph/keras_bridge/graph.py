@@ -110,19 +110,33 @@ class Slot:
             TENSORFLOW.assign_variable.value()(self.handle, value)
 
 
+_measures: list[Any] = []
+"""The variables that oomph itself adds to traced functions, for its measurements."""
+
+
+def leave_out(variable: Any) -> None:
+    """Do not count a variable of oomph's own as state from now on: it is neither saved nor restored."""
+    _measures.append(variable)
+
+
 def written_slots(function: Any, besides: Iterable[Any]) -> list[Slot]:
     """Return the variables that the concrete `function` writes, except those in `besides`.
+
+    The variable by which a strategy orders its collective operations (`_ordering_token` in
+    tensorflow/python/distribute/cross_device_utils.py) has no value of its own, and is not one of them.
 
     TensorFlow determines which captured resources a graph only reads, so that readers can run in parallel
     (tensorflow/python/framework/auto_control_deps_utils.py). All other resources count as written.
     """
-    excluded = handles_of(besides)
+    excluded = handles_of([*besides, *_measures])
     read_only = set(TENSORFLOW.read_only_inputs.value()(function.graph))
     positions = {id(tensor): index for index, tensor in enumerate(function.graph.inputs)}
     slots = []
     captured = function.graph.internal_captures  # a strategy's collective keys (not variables) follow
     for inner, outer in zip(captured, function.captured_inputs, strict=False):
         if outer.dtype != tf.resource or positions[id(inner)] in read_only or id(outer) in excluded:
+            continue
+        if {user.type for user in inner.consumers()} == {_COLLECTIVE}:
             continue
         dtype = _variable_dtype(outer)
         if dtype is not None:
@@ -157,6 +171,7 @@ class SmallState:
             slot.assign(value)
 
 
+_COLLECTIVE = "CollectiveReduceV2"
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarHandleOp")
 _DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 _SAME_NUMBER = ("Identity", "Cast", "Reshape", "Squeeze", "Mean", "Sum")

@@ -28,6 +28,14 @@ def replicas_here(strategy: Any) -> int:
     return len(strategy.extended.worker_devices) if spans_workers(strategy) else int(strategy.num_replicas_in_sync)
 
 
+def workers_of(strategy: Any) -> int:
+    """Return the number of processes that the strategy trains in."""
+    if not spans_workers(strategy):
+        return 1
+    tasks = strategy.cluster_resolver.cluster_spec().as_dict()
+    return sum(len(tasks.get(kind, ())) for kind in ("chief", "worker"))
+
+
 def name_of(strategy: Any) -> str:
     """Return the name of a strategy's class as users know it."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

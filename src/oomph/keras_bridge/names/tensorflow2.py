@@ -90,6 +90,8 @@ class TensorFlow2:
     generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
     dataset_of_iterator = Attribute(_ITERATORS, "_dataset", _RESUME)
     iterator_spec = Attribute(_ITERATORS, "_type_spec", _STEP)
+    whole_dataset = Attribute("tensorflow.python.distribute.input_lib", "_original_dataset", _RESUME)
+    """The dataset that a distributed one divides among replicas and workers."""
     element_spec = Attribute("tensorflow.python.data.ops.optional_ops", "_element_spec", _STEP)
     spec_of_each_replica = Attribute("tensorflow.python.distribute.values", "_value_specs", _RESUME)
     owned_iterator = Global(_ITERATORS, "OwnedIterator", Feature.INPUT_WAIT)

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge.graph import leave_out
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 _may_ask: Any = None
@@ -65,4 +66,6 @@ def _time(after: Sequence[Any]) -> Any:
 def _on_the_cpu(value: Any, dtype: Any, name: str) -> Any:
     with tf.init_scope(), tf.device("/CPU:0"):
         # Not a `tf.Variable`, which a distribution strategy would mirror on each of its devices.
-        return TENSORFLOW.resource_variable.value()(value, trainable=False, name=name, dtype=dtype)
+        variable = TENSORFLOW.resource_variable.value()(value, trainable=False, name=name, dtype=dtype)
+    leave_out(variable)
+    return variable

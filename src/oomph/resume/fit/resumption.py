@@ -179,7 +179,8 @@ class Resumption:
         self.logs = checkpoint.meta.logs if fit.step else {}
         taken = 0 if anew else said(checkpoint.meta.taken)
         fit.data.go_on(iterator, checkpoint, taken)
-        fit.proof.compare_from(fit.epoch, fit.step)
+        if not fit.beginning.other_workers(checkpoint):  # otherwise each worker had another part of each batch
+            fit.proof.compare_from(fit.epoch, fit.step)
         fit.proof.is_replayed = kind == "replayed"
         self._tell(checkpoint, "over" if is_over else kind, time.monotonic() - started)
         fit.write_board()
@@ -256,6 +257,8 @@ class Resumption:
         """Return the fingerprints that witnesses recorded for the batches before a checkpoint."""
         fit, at = self._fit, checkpoint.position
         if fit.fits.witnesses is None or int(fit.model.steps_per_execution) > 1:
+            return []
+        if fit.beginning.other_workers(checkpoint):
             return []
         mine = [w for w in fit.fits.witnesses.before if w.key == fit.identity.witness_key and w.kind == STEP]
         found = {(w.epoch, w.step): w.batch for w in mine if (w.epoch, w.step) < (at.epoch, at.step)}

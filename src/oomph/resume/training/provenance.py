@@ -22,6 +22,8 @@ from oomph.files.cell_names import shown_cell
 from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.models import innermost, learning_rate_of, script_chose_xla
 from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.workers import workers_of
 from oomph.objects.instances import dict_of
 from oomph.objects.kind import is_figure
 from oomph.protocol.reasons import Reason, because
@@ -38,6 +40,7 @@ CONFIGURATION, CALLBACKS, TURN, CODE, SETTINGS = "configuration", "callbacks", "
 _SURROUNDINGS, _CELLS, _ORIGIN = "surroundings", "cells", "origin"
 _ALL = (SCRIPT, ENVIRONMENT, STRUCTURE, CONFIGURATION, CALLBACKS, SETTINGS, DATA, _SURROUNDINGS)
 _BATCHES = "batches in an epoch"
+_WORKERS = "workers"
 _VARIABLE = "environment variable"
 _ARGUMENTS_OF_SCRIPT = "arguments of the script"
 _IN_CELLS = "in cells: "
@@ -74,7 +77,7 @@ def facts_of(
         CALLBACKS: _settings(callbacks),
         SETTINGS: dict(settings or {}),
         TURN: dict(turn or {}),
-        _SURROUNDINGS: _surroundings(),
+        _SURROUNDINGS: {**_surroundings(), _WORKERS: workers_of(model.distribute_strategy)},
         DATA: {name: _plain(arguments.get(name)) for name in _DATA_ARGUMENTS} | dict(values or {}),
     }
 
@@ -86,7 +89,8 @@ def facts_around() -> Facts:
 
 def data_facts(epochs: Any) -> dict[str, Any]:
     """Read the facts about the data from Keras' epoch iterator."""
-    spec = getattr(KERAS.distributed_dataset.get(epochs), "element_spec", None)
+    dataset = KERAS.distributed_dataset.get(epochs)
+    spec = getattr(TENSORFLOW.whole_dataset.get(dataset, dataset), "element_spec", None)
     adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
     return {"elements of the data": str(spec), _BATCHES: _plain(getattr(adapter, "num_batches", None))}
 
@@ -341,7 +345,13 @@ class Beginning:
             found += changes(before, now, CALLBACKS)
         else:  # paths may differ each time the script starts
             found += changes(_without_paths(before), _without_paths(now), CALLBACKS)
-        return [change for change in found if change.value("name") != "initial_epoch"]
+        found = [change for change in found if change.value("name") != "initial_epoch"]
+        return [*found, *self.other_workers(checkpoint)]
+
+    def other_workers(self, checkpoint: Checkpoint) -> list[Reason]:
+        """Return a reason if another number of workers took part when the checkpoint was written."""
+        was, now = (facts.get(_SURROUNDINGS, {}).get(_WORKERS) for facts in (_made_by(checkpoint), self._facts))
+        return [] if None in (was, now) or was == now else [because("workers-changed", was=was, now=now)]
 
     def other_origin(self, checkpoint: Checkpoint) -> list[Reason]:
         """Return a reason if the model had been trained before this fit, but otherwise than before the saved one."""

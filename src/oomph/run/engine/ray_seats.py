@@ -29,6 +29,8 @@ _LOCAL_STORE_BYTES = 100 << 20
 """The size of the object store of a local cluster, through which nothing but orders passes."""
 _CONNECT_SECONDS = 5.0
 _PLACE_SECONDS = 60.0
+_LOOK_SECONDS = 1.0
+"""The time between two looks at the nodes while places are awaited."""
 _TURN_SECONDS = 0.05
 _CHUNK = 1 << 16
 _RAY_CLIENT = "ray://"
@@ -259,35 +261,36 @@ class Seats:
     def _nodes(self) -> list[Mapping[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
-    def _free(self) -> int:
-        """Return the number of seats for which the cluster has resources that nobody uses."""
-        return room_for([self._ray.available_resources()], self._needs, "PACK")
-
     def _is_room_for_more(self, most: int) -> bool:
         taken = len(self._seats)
-        return taken < min(most, taken + self._free(), room_for(self._nodes(), self._needs, self._wanted.strategy))
+        free = room_for([self._ray.available_resources()], self._needs, "PACK")
+        return taken < min(most, taken + free, room_for(self._nodes(), self._needs, self._wanted.strategy))
 
     def _take_seats(self, fewest: int, most: int) -> None:
-        workers, self._needs = shares(self._nodes(), fewest, most, self._wanted)
-        while not self._are_taken(workers):
+        while not self._are_taken(found := shares(self._nodes(), fewest, most, self._wanted), fewest, most):
             self.clear()
-            busy, workers = workers, min(workers - 1, self._free())
-            if workers < fewest:
-                why = f"the cluster has room for {busy} workers, but not within {_PLACE_SECONDS:.0f} s: others use it"
-                raise NoSeatError(why, is_for_now=True)
+            if shares(self._nodes(), fewest, most, self._wanted) == found:  # others use them
+                most = min(found.workers - 1, room_for([self._ray.available_resources()], found.needs, "PACK"))
+                if most < fewest:
+                    why = f"the cluster has room for {found.workers} workers, but others use it"
+                    raise NoSeatError(why, is_for_now=True)
+        self._needs = found.needs
         for place in self._places:
             if not place["oomph"]:
                 raise NoSeatError(
                     f"{place['address']} has no oomph in {place['python']}: install the same version on all nodes"
                 )
 
-    def _are_taken(self, workers: int) -> bool:
-        """Try to take so many seats. Return False if they are not free in time. Raises NoSeatError."""
+    def _are_taken(self, found: Shares, fewest: int, most: int) -> bool:
+        """Try to take seats. Return False if they are not free in time, or nodes come or go. Raises NoSeatError."""
         ray = self._ray
-        self._group = ray.util.placement_group([dict(self._needs)] * workers, strategy=self._wanted.strategy)
+        self._group = ray.util.placement_group([dict(found.needs)] * found.workers, strategy=self._wanted.strategy)
+        ready, until = self._group.ready(), time.monotonic() + _PLACE_SECONDS
         try:
-            ray.get(self._group.ready(), timeout=_PLACE_SECONDS)
-            self._seats = [self._actor(rank) for rank in range(workers)]
+            while not ray.wait([ready], num_returns=1, timeout=_LOOK_SECONDS)[0]:
+                if time.monotonic() > until or shares(self._nodes(), fewest, most, self._wanted) != found:
+                    return False
+            self._seats = [self._actor(found.needs, rank) for rank in range(found.workers)]
             self._places = ray.get([seat.look.remote() for seat in self._seats], timeout=_PLACE_SECONDS)
         except ray.exceptions.GetTimeoutError:
             return False
@@ -295,11 +298,11 @@ class Seats:
             raise NoSeatError(f"Ray cannot start the workers: {_first_line(error)}", is_for_now=True) from None
         return True
 
-    def _actor(self, rank: int) -> Any:
+    def _actor(self, needs: Mapping[str, float], rank: int) -> Any:
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         strategy = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=rank)
-        actor, others = self._ray.remote(Seat), dict(self._needs)
+        actor, others = self._ray.remote(Seat), dict(needs)
         return actor.options(
             num_cpus=others.pop("CPU", 0),
             num_gpus=others.pop("GPU", 0),
