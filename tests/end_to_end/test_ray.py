@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason='needs Ray: pip install "oomph[ray]"'),
 ]
 CLUSTER = Path(__file__).parent / "ray_cluster.py"
-SCRIPT = "several_workers.py"
+SCRIPT, FITS = "several_workers.py", "fits_of_workers.py"
 SECONDS = 240
 
 
@@ -98,6 +98,33 @@ def test_worker_then_node_then_hang_end_with_the_weights_of_an_undisturbed_run(w
         "from step 10",
         "from step 20",
     ]
+
+
+def test_fit_goes_on_with_the_workers_there_are_and_ends_with_the_weights_of_two(work, cluster, shared):
+    shared.script(FITS)
+    work.script(FITS)
+    assert shared.oomph("--no-guard", "--workers", "1", FITS, "alone").returncode == 0
+    on_ray = ("--engine", "ray", "--address", cluster.address, "--workers", "1:2", "--checkpoint-every", "5")
+    running = work.start(*on_ray, FITS, "ours", "0", "90", "SIGKILL")
+    running.wait_for_step(20)
+    cluster.order("remove")
+    running.wait_for_step(30, attempt=2)
+    cluster.order("add")
+    ended = running.finish(SECONDS)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert [len(event.fact.hosts) for event in ended.events("workers-placed")] == [2, 1, 2]
+    assert [each.fact.kind for each in ended.events("resumed")] == ["replayed", "replayed"]
+    wanted = dict(np.load(shared.folder / "alone-0.npz"))
+    del wanted["loss"]  # that of an epoch within which the number changes is of a part of its batches
+    for rank in range(2):
+        found = dict(np.load(work.folder / f"ours-{rank}.npz"))
+        for key, value in wanted.items():
+            np.testing.assert_allclose(found[key], value, rtol=0, atol=1e-12)
+    reasons = [(each["code"], each["was"], each["now"]) for each in ended.summary["reasons"]]
+    assert (ended.summary["exactness"], reasons) == (
+        "not-equal",
+        [("workers-changed", 2, 1), ("workers-changed", 1, 2)],
+    )
 
 
 def test_own_error_ends_the_run_though_ray_itself_would_try_again(work, cluster):

@@ -9,7 +9,7 @@ import pytest
 
 from oomph.checkpoint.origin import key_name, key_of
 from oomph.errors import RunDirectoryError
-from oomph.journal.events import AttemptEnded, AttemptStarted, Decided, FitStarted, Resumed
+from oomph.journal.events import AttemptEnded, AttemptStarted, Decided, FitStarted, Resumed, WorkersPlaced
 from oomph.journal.journal import Journal, read_journal
 from oomph.run.directory.recorded_story import summary_of_run
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
@@ -91,3 +91,14 @@ def test_result_is_worth_what_that_of_the_worst_worker_is(
     supervisor[1].write(AttemptEnded(steps=9, saved=9))
     summary = summary_of_run(run.path, read_journal(run.path), 0)
     assert (summary.exactness, summary.steps) == (label, 9)
+
+
+def test_worker_without_a_place_in_the_last_attempt_does_not_count(run: RunDirectory) -> None:
+    supervisor = [Journal(run.path, attempt, "supervisor") for attempt in (1, 2)]
+    for journal, hosts in zip(supervisor, (["a", "b"], ["a"]), strict=True):
+        journal.write(AttemptStarted())
+        journal.write(WorkersPlaced(hosts=hosts))
+    _training(run.path, 0, Resumed(steps=4, kind="exact"))
+    Journal(directory_of(run, 1).path, 1, "script", 1).write(FitStarted(fit=0, guard="exact"))
+    summary = summary_of_run(run.path, read_journal(run.path), 0)
+    assert [str(reason) for reason in summary.reasons] == ["the number of workers has changed: 2 → 1"]

@@ -511,3 +511,12 @@ def test_fit_resumed_from_an_attempt_without_a_journal_is_unverified_at_best():
 
 def test_verified_resume_is_unaffected_by_how_the_killed_attempt_ended():
     assert labels(killed(), resumed(), happened(2, "compared", **EQUAL)).label == "verified"
+
+
+def test_changed_number_of_workers_is_never_equal_and_says_so_once_for_each_change():
+    placed = [happened(n, "workers-placed", hosts=["a", "b"][:count]) for n, count in enumerate((2, 1, 1, 2), 1)]
+    found = labels(happened(1, "fit-started", guard="exact"), *placed, happened(4, "fit-finished"))
+    assert found == Labelled(
+        "not-equal",
+        ("the number of workers has changed: 2 → 1", "the number of workers has changed: 1 → 2"),
+    )

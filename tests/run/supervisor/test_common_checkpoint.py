@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oomph.run.supervisor.common_checkpoint import ahead, saved_in
+import pytest
+
+from oomph.checkpoint.container import is_sealed_with, seal
+from oomph.checkpoint.origin import key_of
+from oomph.errors import RunDirectoryError
+from oomph.run.directory.run_directory import RunDirectory, RunRecord
+from oomph.run.directory.workers import directory_of
+from oomph.run.supervisor.common_checkpoint import ahead, saved_in, share_checkpoints
 
 
 def _saved(tmp_path: Path, worker: int, *names: str) -> dict[tuple[str, ...], str]:
@@ -51,3 +58,50 @@ def test_number_beyond_six_digits_is_newer(tmp_path: Path) -> None:
 
 def test_other_names_are_no_checkpoints(tmp_path: Path) -> None:
     assert _saved(tmp_path, 0, "refused-step-000001-fit0-epoch0-step1", "tmp-1", "notes") == {}
+
+
+NEWEST, OLD = "step-000004-fit0-epoch0-step20", "step-000002-fit0-epoch0-step10"
+
+
+@pytest.fixture
+def workers(tmp_path: Path):
+    """Return the run directories of two workers. The first one has a checkpoint that was written here."""
+    record = RunRecord(("train.py",), "python", "/", "", entropy="ab" * 16, workers=2)
+    first = RunDirectory.create(tmp_path / "runs" / "run", record)
+    second = directory_of(first, 1)
+    _checkpoint(first, NEWEST)
+    seal(first.path / "checkpoints" / NEWEST, key_of(first.path, first.record.entropy))
+    yield first, second
+    first.close()
+
+
+def _checkpoint(run: RunDirectory, name: str) -> None:
+    (run.path / "checkpoints" / name).mkdir(parents=True)
+    (run.path / "checkpoints" / name / "manifest.json").write_text("{}")
+
+
+def test_joining_worker_gets_what_the_first_one_has_as_if_it_had_written_it(workers) -> None:
+    first, joining = workers
+    _checkpoint(joining, OLD)
+    share_checkpoints(first, joining)
+    mine = joining.path / "checkpoints"
+    assert sorted(path.name for path in mine.iterdir()) == [f"refused-{OLD}", NEWEST]
+    assert (mine / NEWEST / "manifest.json").read_text() == "{}"
+    assert is_sealed_with(mine / NEWEST, key_of(joining.path, joining.record.entropy))
+    assert is_sealed_with(first.path / "checkpoints" / NEWEST, key_of(first.path, first.record.entropy))
+
+
+def test_copy_of_a_checkpoint_from_elsewhere_is_not_sealed(workers) -> None:
+    first, joining = workers
+    for proof in ("SHA256SUMS", "SEAL"):
+        (first.path / "checkpoints" / NEWEST / proof).unlink()
+    seal(first.path / "checkpoints" / NEWEST, b"another key")
+    share_checkpoints(first, joining)
+    assert not is_sealed_with(joining.path / "checkpoints" / NEWEST, key_of(joining.path, joining.record.entropy))
+
+
+def test_joining_worker_whose_folder_cannot_be_written_is_one_sentence(workers) -> None:
+    first, joining = workers
+    (joining.path / "checkpoints").write_text("no folder")
+    with pytest.raises(RunDirectoryError, match=r"the checkpoints cannot be copied to .*/workers/1/checkpoints: "):
+        share_checkpoints(first, joining)

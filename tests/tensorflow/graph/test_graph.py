@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.graph import Slot, SmallState, inlined, tensorflow_variable, written_slots
+from oomph.keras_bridge.graph import Slot, SmallState, inlined, leave_out, tensorflow_variable, written_slots
 
 
 def concrete(function, *specs):
@@ -120,6 +120,22 @@ def test_excluded_variables_are_left_out_of_the_write_set(three):
         three[1].assign(1)
 
     assert written(function, besides=[three[0]]) == handles(three[1])
+
+
+def test_measures_and_the_order_of_collectives_are_no_state(three):
+    """Their variables exist only under several workers: a single one could not restore a checkpoint with them."""
+    leave_out(three[0])
+
+    def function():
+        three[0].assign_add(1)
+        three[1].assign_add(
+            tf.raw_ops.CollectiveReduceV2(
+                input=three[1].read_value(), group_size=1, group_key=1, instance_key=1, merge_op="Add", final_op="Id",
+                ordering_token=[three[2].handle],
+            )
+        )  # fmt: skip
+
+    assert written(function) == handles(three[1])
 
 
 @pytest.mark.parametrize("jit", [False, True])

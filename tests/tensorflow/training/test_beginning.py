@@ -226,3 +226,12 @@ def test_a_changed_learning_rate_schedule_counts_as_intended(begin):
 
     (change,) = start(20).meant(saved(start(10)))
     assert str(change).startswith("optimizer schedule: ")
+
+
+def test_other_number_of_workers_is_a_change_that_is_meant(begin):
+    checkpoint = saved(begin(keras.layers.Dense(3)))
+    now = begin(keras.layers.Dense(3))
+    assert now.other_workers(checkpoint) == []
+    checkpoint.meta.made_by["surroundings"]["workers"] = 2
+    assert [*map(str, now.other_workers(checkpoint))] == ["the number of workers has changed: 2 → 1"]
+    assert now.meant(checkpoint) == now.other_workers(checkpoint)

@@ -351,7 +351,7 @@ class Beginning:
     def other_workers(self, checkpoint: Checkpoint) -> list[Reason]:
         """Return a reason if another number of workers took part when the checkpoint was written."""
         was, now = (facts.get(_SURROUNDINGS, {}).get(_WORKERS) for facts in (_made_by(checkpoint), self._facts))
-        return [] if None in (was, now) or was == now else [because("workers-changed", was=was, now=now)]
+        return [] if was is None or now is None or was == now else [because("workers-changed", was=was, now=now)]
 
     def other_origin(self, checkpoint: Checkpoint) -> list[Reason]:
         """Return a reason if the model had been trained before this fit, but otherwise than before the saved one."""
