@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -103,7 +104,8 @@ def test_worker_then_node_then_hang_end_with_the_weights_of_an_undisturbed_run(w
 def test_fit_goes_on_with_the_workers_there_are_and_ends_with_the_weights_of_two(work, cluster, shared):
     shared.script(FITS)
     work.script(FITS)
-    assert shared.oomph("--no-guard", "--workers", "1", FITS, "alone").returncode == 0
+    alone = {"cluster": {"worker": ["127.0.0.1:0"]}, "task": {"type": "worker", "index": 0}}
+    assert shared.plain(FITS, "alone", env={"TF_CONFIG": json.dumps(alone)}).returncode == 0
     on_ray = ("--engine", "ray", "--address", cluster.address, "--workers", "1:2", "--checkpoint-every", "5")
     running = work.start(*on_ray, FITS, "ours", "0", "90", "SIGKILL")
     running.wait_for_step(20)

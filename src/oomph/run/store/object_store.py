@@ -1,10 +1,13 @@
 """Reads and writes the objects of a store through fsspec, and says in a few words why that fails.
 
-fsspec rather than `tf.io.gfile`: the processes of `oomph run` never import TensorFlow.
+A URL may also be that of Ray's `storage_path`. Ray reaches it through pyarrow, whose options stand in the query. So
+does oomph if there are any, or if fsspec has no package for the protocol. fsspec rather than `tf.io.gfile`, because the
+processes of `oomph run` never import TensorFlow.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import posixpath
 import re
@@ -20,6 +23,7 @@ from oomph.terminal.wrapping import shortened
 _MOST_OF_REASON = 200
 _LOCAL = ("file", "local")
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+_ARROW, _OF_ARROW = "pyarrow", ("s3", "gs", "gcs", "abfs")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
@@ -44,13 +48,16 @@ class ObjectStore:
         except Exception as error:
             raise StoreError(f"--store: {self.shown} cannot be used: {reason_of(error)}") from error
         self._root, self._is_local = root.rstrip("/"), urlsplit(url).scheme in _LOCAL
+        self._reading = (
+            {"seekable": True} if _is_for_arrow(url) else {}
+        )  # else, pyarrow cannot read a part of an object
         if not self._root:
             raise StoreError(f"--store: {self.shown} names no place in the store, such as a bucket and a prefix")
 
     def read(self, name: str, most: int) -> bytes | None:
         """Return the content of an object, at most so many bytes of it, or None if there is no such object."""
         try:
-            found: bytes = self._files.cat_file(self._at(name), start=0, end=most)
+            found: bytes = self._files.cat_file(self._at(name), start=0, end=most, **self._reading)
             return found
         except FileNotFoundError:
             return None
@@ -116,13 +123,36 @@ def _file_system(url: str) -> tuple[Any, str]:
     import fsspec  # late: an optional package
 
     protocol = urlsplit(url).scheme
+    if _is_for_arrow(url):
+        return _arrow_file_system(url)
     options = {"auto_mkdir": True} if protocol in _LOCAL else {"use_listings_cache": False}
     found: tuple[Any, str] = fsspec.core.url_to_fs(url, skip_instance_cache=protocol != "memory", **options)
     return found
 
 
+def _is_for_arrow(url: str) -> bool:
+    """True if pyarrow is to serve a URL, because of the options in its query, or as nothing else does."""
+    parts = urlsplit(url)
+    package = _PACKAGES.get(parts.scheme)
+    if package is None or parts.scheme not in _OF_ARROW:
+        return False
+    return bool(parts.query) or (not _is_installed(package) and _is_installed(_ARROW))
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _arrow_file_system(url: str) -> tuple[Any, str]:
+    from fsspec.implementations.arrow import ArrowFSWrapper
+    from pyarrow.fs import FileSystem
+
+    files, root = FileSystem.from_uri(url)
+    return ArrowFSWrapper(files), root
+
+
 def _to_install(url: str) -> str:
-    package = _PACKAGES.get(urlsplit(url).scheme)
+    package = _ARROW if _is_for_arrow(url) else _PACKAGES.get(urlsplit(url).scheme)
     return f"pip install 'oomph[store]'{f' {package}' if package else ', and the package of this protocol'}"
 
 
@@ -135,5 +165,9 @@ def reason_of(error: BaseException) -> str:
             return "the bucket or folder does not exist"
         case TimeoutError():
             return "no answer in time"
+        case OSError() if "AWS Error ACCESS_DENIED" in str(error):  # pyarrow's words
+            return "permission denied"
+        case OSError() if "AWS Error NO_SUCH_BUCKET" in str(error):
+            return "the bucket or folder does not exist"
     said = shown_line(redacted(" ".join((getattr(error, "strerror", None) or str(error)).split())))
     return shortened(said, _MOST_OF_REASON) or type(error).__name__
