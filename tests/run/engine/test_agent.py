@@ -114,6 +114,13 @@ def test_machine_that_lacks_something_says_what(given, change, why):
     assert re.match(why or r"\Z", why_not(given._replace(**change)))
 
 
+def test_machine_that_may_not_write_to_the_run_directory_says_so(given, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (given.run_dir, os.W_OK | os.X_OK))
+    assert re.match(
+        "may not write to the run directory /.*/run: mount it there with the right to write", why_not(given)
+    )
+
+
 def test_refusal_ends_the_agent(given):
     agent = StartedAgent(given._replace(words=("other.py",)))
     assert "has no " in agent.wait_for("refused")["text"]

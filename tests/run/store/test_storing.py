@@ -149,11 +149,11 @@ def test_second_run_on_this_machine_is_refused_while_the_first_lives(work, url, 
     ("store", "why"),
     [
         ("nothing://bucket/x", "Protocol not known: nothing"),
-        ("bucket/x", "needs a URL"),
+        ("/mnt/runs", "needs a URL such as s3://bucket/prefix; a folder that machines share is for --runs-dir"),
         ("file:///", "names no place in the store"),
         ("file://FOLDER/train.py/x", "train.py/x cannot be read: Not a directory"),
         ("memory://", "names no place in the store"),
-        ("gs://user:hunter2secret@bucket/x", "pip install 'oomph[store]' gcsfs"),
+        ("az://user:hunter2secret@bucket/x", "pip install 'oomph[store]' adlfs"),
     ],
 )
 def test_bad_store_is_one_sentence(work, store, why):

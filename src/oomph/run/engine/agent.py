@@ -88,7 +88,12 @@ def why_not(given: Assignment) -> str:
         return f"has no {os.path.abspath(script)}: put the script where all machines find it"
     record = read_record(Path(given.run_root))
     if record is None or record.entropy != given.run:
-        return f"does not see the run directory {given.run_root}: choose one that all machines share, with --run-dir"
+        return (
+            f"does not see the run directory {given.run_root}: choose one that all machines share, with --runs-dir;"
+            " a store holds only a copy of it"
+        )
+    if not os.access(given.run_dir, os.W_OK | os.X_OK):
+        return f"may not write to the run directory {given.run_dir}: mount it there with the right to write"
     return ""
 
 

@@ -40,7 +40,9 @@ class ObjectStore:
     def __init__(self, url: str) -> None:
         self.shown = shown_url(url)
         if not _URL.match(url):
-            raise StoreError("--store needs a URL such as s3://bucket/prefix")
+            raise StoreError(
+                "--store needs a URL such as s3://bucket/prefix; a folder that machines share is for --runs-dir"
+            )
         try:
             self._files, root = _file_system(url)
         except ImportError as error:
