@@ -116,10 +116,10 @@ slurm-lane: $(READY) ## two workers through a real Slurm on this machine: killed
 two-hosts: $(READY) ## two workers in network namespaces, whose cable is pulled (needs root; 3 minutes)
 	$(BIN)/python benchmarks/two_hosts.py
 
-ray-lane: ## several workers on Ray: kills, a lost node, a hang; beside plain Ray Train (an environment of its own, 10 minutes)
+ray-lane: ## several workers on Ray: kills, lost nodes, a hang, its storage; beside plain Ray Train (an environment of its own, 12 minutes)
 	test -x $(WITH_RAY)/bin/python || $(PYTHON) -m venv $(WITH_RAY)
-	$(WITH_RAY)/bin/python -m pip install --quiet --editable '.[demo,ray]' 'ray[train]' pytest pytest-timeout hypothesis
-	$(WITH_RAY)/bin/python -m pytest tests/end_to_end/test_ray.py
+	$(WITH_RAY)/bin/python -m pip install --quiet --editable '.[demo,ray]' 'ray[train]' 'moto[server]>=5' pytest pytest-timeout hypothesis
+	$(WITH_RAY)/bin/python -m pytest tests/end_to_end/test_ray.py tests/run/store/test_ray_storage.py
 	$(WITH_RAY)/bin/python benchmarks/ray_lane.py
 
 store-lane: ## runs copied to a real S3 server, which refuses, breaks off or hangs, in an environment of its own (2 minutes)

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from oomph.run.engine.ray_engine import REUNION_SECONDS, least_wanted, passed_on
-from oomph.run.engine.ray_seats import NoSeatError, Wanted, shares, why_no_ray, why_not_reached
+from oomph.run.engine.ray_seats import NoSeatError, WantedSeats, shares, why_no_ray, why_not_reached
 
 
 @pytest.mark.parametrize(
@@ -17,20 +17,20 @@ from oomph.run.engine.ray_seats import NoSeatError, Wanted, shares, why_no_ray, 
 )
 def test_workers_get_as_many_gpus_as_fit_on_the_nodes(gpus, workers, each):
     nodes = [{"CPU": 8.0, "GPU": count} for count in gpus]
-    assert shares(nodes, workers, workers, Wanted()) == (workers, {"CPU": 1, "GPU": each})
+    assert shares(nodes, workers, workers, WantedSeats()) == (workers, {"CPU": 1, "GPU": each})
 
 
 @pytest.mark.parametrize(
     ("nodes", "fewest", "most", "wanted", "found"),
     [
-        ([{"CPU": 1}, {"CPU": 1}], 1, 4, Wanted(), (2, {"CPU": 1})),
-        ([{"CPU": 8}], 2, 4, Wanted(), (4, {"CPU": 1})),
-        ([{"CPU": 8, "GPU": 2}], 1, 4, Wanted(), (2, {"CPU": 1, "GPU": 1})),
-        ([{"CPU": 8, "GPU": 4}], 1, 1, Wanted({"GPU": 1}), (1, {"GPU": 1})),
-        ([{"CPU": 8}, {"CPU": 3}], 1, 9, Wanted({"CPU": 2}), (5, {"CPU": 2})),
-        ([{"CPU": 8}, {"CPU": 3}], 1, 9, Wanted({"CPU": 2}, "STRICT_PACK"), (4, {"CPU": 2})),
-        ([{"CPU": 8}, {"CPU": 3}, {"CPU": 1}], 1, 9, Wanted({"CPU": 2}, "STRICT_SPREAD"), (2, {"CPU": 2})),
-        ([{"CPU": 1}], 1, 99, Wanted({"CPU": 0.1}), (10, {"CPU": 0.1})),
+        ([{"CPU": 1}, {"CPU": 1}], 1, 4, WantedSeats(), (2, {"CPU": 1})),
+        ([{"CPU": 8}], 2, 4, WantedSeats(), (4, {"CPU": 1})),
+        ([{"CPU": 8, "GPU": 2}], 1, 4, WantedSeats(), (2, {"CPU": 1, "GPU": 1})),
+        ([{"CPU": 8, "GPU": 4}], 1, 1, WantedSeats({"GPU": 1}), (1, {"GPU": 1})),
+        ([{"CPU": 8}, {"CPU": 3}], 1, 9, WantedSeats({"CPU": 2}), (5, {"CPU": 2})),
+        ([{"CPU": 8}, {"CPU": 3}], 1, 9, WantedSeats({"CPU": 2}, "STRICT_PACK"), (4, {"CPU": 2})),
+        ([{"CPU": 8}, {"CPU": 3}, {"CPU": 1}], 1, 9, WantedSeats({"CPU": 2}, "STRICT_SPREAD"), (2, {"CPU": 2})),
+        ([{"CPU": 1}], 1, 99, WantedSeats({"CPU": 0.1}), (10, {"CPU": 0.1})),
     ],
 )
 def test_as_many_workers_start_as_the_cluster_has_room_for(nodes, fewest, most, wanted, found):
@@ -40,12 +40,16 @@ def test_as_many_workers_start_as_the_cluster_has_room_for(nodes, fewest, most, 
 @pytest.mark.parametrize(
     ("nodes", "wanted", "said"),
     [
-        ([{"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 1}], Wanted(), "3 workers need a GPU each, and the cluster has 2"),
-        ([{"CPU": 2}], Wanted(), "3 workers need a CPU each, and the cluster has 2"),
-        ([], Wanted(), "3 workers need a CPU each, and the cluster has 0"),
+        (
+            [{"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 1}],
+            WantedSeats(),
+            "3 workers need a GPU each, and the cluster has 2",
+        ),
+        ([{"CPU": 2}], WantedSeats(), "3 workers need a CPU each, and the cluster has 2"),
+        ([], WantedSeats(), "3 workers need a CPU each, and the cluster has 0"),
         (
             [{"CPU": 8, "GPU": 4}],
-            Wanted({"CPU": 1, "GPU": 2}, "STRICT_SPREAD"),
+            WantedSeats({"CPU": 1, "GPU": 2}, "STRICT_SPREAD"),
             "3 workers need 1 CPU and 2 GPU each, placed by STRICT_SPREAD, and the cluster has room for 1",
         ),
     ],

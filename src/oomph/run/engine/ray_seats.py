@@ -46,7 +46,7 @@ class NoSeatError(Exception):
         self.is_for_now = is_for_now
 
 
-class Wanted(NamedTuple):
+class WantedSeats(NamedTuple):
     """The places that the user wants, in the terms of Ray's `ScalingConfig`."""
 
     needs: Mapping[str, float] = {}
@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
     strategy: str = "PACK"
 
 
-class Shares(NamedTuple):
+class SeatShares(NamedTuple):
     """The places that a cluster can give."""
 
     workers: int
@@ -131,7 +131,7 @@ def room_for(nodes: Sequence[Mapping[str, float]], needs: Mapping[str, float], s
     return sum(count > 0 for count in each) if strategy == "STRICT_SPREAD" else sum(each)
 
 
-def shares(nodes: Sequence[Mapping[str, float]], fewest: int, most: int, wanted: Wanted) -> Shares:
+def shares(nodes: Sequence[Mapping[str, float]], fewest: int, most: int, wanted: WantedSeats) -> SeatShares:
     """Return how many workers fit on nodes with these resources, and what each of them gets. Raises NoSeatError.
 
     Without other wishes, each gets a CPU, and the same number of GPUs as the others, as many as fit.
@@ -142,13 +142,13 @@ def shares(nodes: Sequence[Mapping[str, float]], fewest: int, most: int, wanted:
     if workers < fewest:
         raise NoSeatError(_too_small(nodes, fewest, workers, needs, wanted), is_for_now=True)
     if wanted.needs or not gpus:
-        return Shares(workers, needs)
+        return SeatShares(workers, needs)
     larger = ({**needs, "GPU": count} for count in range(gpus // workers, 0, -1))
-    return next(Shares(workers, found) for found in larger if room_for(nodes, found, wanted.strategy) >= workers)
+    return next(SeatShares(workers, found) for found in larger if room_for(nodes, found, wanted.strategy) >= workers)
 
 
 def _too_small(
-    nodes: Sequence[Mapping[str, float]], fewest: int, room: int, needs: Mapping[str, float], wanted: Wanted
+    nodes: Sequence[Mapping[str, float]], fewest: int, room: int, needs: Mapping[str, float], wanted: WantedSeats
 ) -> str:
     """Say why a cluster has no room for the fewest workers that may start."""
     for name in () if wanted.needs else needs:
@@ -162,7 +162,7 @@ def _too_small(
 class Seats:
     """The seats of one gang on a cluster."""
 
-    def __init__(self, ray: Any, address: str, wanted: Wanted) -> None:
+    def __init__(self, ray: Any, address: str, wanted: WantedSeats) -> None:
         """Connect to the cluster, or start one on this machine if there is none. Raises NoSeatError."""
         self._ray, self._wanted = ray, wanted
         self._needs: Mapping[str, float] = {}
@@ -281,7 +281,7 @@ class Seats:
                     f"{place['address']} has no oomph in {place['python']}: install the same version on all nodes"
                 )
 
-    def _are_taken(self, found: Shares, fewest: int, most: int) -> bool:
+    def _are_taken(self, found: SeatShares, fewest: int, most: int) -> bool:
         """Try to take seats. Return False if they are not free in time, or nodes come or go. Raises NoSeatError."""
         ray = self._ray
         self._group = ray.util.placement_group([dict(found.needs)] * found.workers, strategy=self._wanted.strategy)
@@ -392,7 +392,7 @@ def main() -> None:
 
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # the supervisor's, while this waits for Ray
-        with Seats(ray, address, Wanted(json.loads(needs), strategy)) as seats:
+        with Seats(ray, address, WantedSeats(json.loads(needs), strategy)) as seats:
             orders.answer({"is": "ready"})
             _serve(seats, orders)
     except NoSeatError as error:
