@@ -169,6 +169,7 @@ def test_gang_starts_with_what_there_is_and_grows_at_the_next_restart(work):
         "--workers=1:4",
     )
     assert result.returncode == 0, result.stderr
+    assert b"oomph: starting 2 of 4 workers: there is no room for more" in result.stderr
     assert b"oomph: going on with 4 workers instead of 2" in result.stderr
     assert _sizes(work) == [2, 4]
     assert work.document("run.json")["workers"] == 4

@@ -263,8 +263,10 @@ class Seats:
 
     def _is_room_for_more(self, most: int) -> bool:
         taken = len(self._seats)
+        if taken >= most:
+            return False
         free = room_for([self._ray.available_resources()], self._needs, "PACK")
-        return taken < min(most, taken + free, room_for(self._nodes(), self._needs, self._wanted.strategy))
+        return taken < min(taken + free, room_for(self._nodes(), self._needs, self._wanted.strategy))
 
     def _take_seats(self, fewest: int, most: int) -> None:
         while not self._are_taken(found := shares(self._nodes(), fewest, most, self._wanted), fewest, most):

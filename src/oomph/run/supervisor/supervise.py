@@ -267,7 +267,8 @@ class Supervisor:
         """Start the workers on the machines that the engine finds. Raises UsageError or NoRoomError."""
 
         def called_off() -> bool:
-            return bool(_called_off_by(signals))
+            self._keep_directory(gang)  # waiting for machines may take minutes
+            return self._is_taken or bool(_called_off_by(signals))
 
         self._form(engine.room(self._settings.fewest_workers, self._settings.workers, self._voice.say, called_off))
         number, runs = self._chronicle.attempt, [run for run in self._runs if run is not None]
@@ -297,11 +298,13 @@ class Supervisor:
 
     def _form(self, workers: int) -> None:
         """Change the number of workers for the next attempt. Those that join resume from what the first one has."""
-        before, run = len(self._runs), self._run
+        before, run, is_first = len(self._runs), self._run, self._chronicle.attempt == 1
+        if is_first and workers < self._settings.workers:
+            self._voice.say(f"starting {workers} of {self._settings.workers} workers: there is no room for more")
         if workers == before or run is None:
             return
         self._runs = [directory_of(run, rank) for rank in range(workers)]
-        if self._chronicle.attempt > 1:
+        if not is_first:
             for joining in self._runs[before:]:
                 assert joining is not None
                 share_checkpoints(run, joining)
