@@ -54,12 +54,14 @@ def number_of_workers(text: str) -> int:
     return _up_to(MOST_WORKERS, "--workers", text)
 
 
-def worker_range(text: str) -> tuple[int, int]:
-    """Parse the fewest and the most workers of `oomph run`, for argparse. Raises UsageError."""
+def worker_range(text: str) -> tuple[int | None, int]:
+    """Parse the fewest workers of `oomph run`, or None for all of them, and the most. Raises UsageError."""
     fewest, is_range, most = text.partition(":")
-    found = number_of_workers(fewest), number_of_workers(most if is_range else fewest)
-    if found[0] > found[1]:
-        raise UsageError(f"--workers {text}: the first number is the smaller one")
+    if not is_range:
+        return None, number_of_workers(text)
+    found = number_of_workers(fewest), number_of_workers(most)
+    if found[0] >= found[1]:
+        raise UsageError(f"--workers {text}: the first number has to be smaller than the second")
     return found
 
 

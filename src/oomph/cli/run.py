@@ -70,7 +70,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--workers",
         metavar="N",
         type=worker_range,
-        default=(1, 1),
+        default=(None, 1),
         help="run the script N times at once, as the workers of one training on this machine, each with its share of"
         " the GPUs; if one fails, all resume; MIN:MAX with --engine ray: as many as the cluster has room for",
     )
@@ -258,7 +258,7 @@ def _engine(args: argparse.Namespace) -> Callable[[str], WorkerEngine] | None:
         for name in ("address", "resources_per_worker", "placement_strategy"):
             if getattr(args, name) is not None:
                 raise UsageError(f"--{name.replace('_', '-')} is for a Ray cluster: add --engine ray, or leave it out")
-        if args.workers[0] != args.workers[1]:
+        if args.workers[0] is not None:
             raise UsageError("the number of workers can change only on a Ray cluster: give one, or add --engine ray")
         return None
     from oomph.run.engine.ray_engine import PACK, RayEngine

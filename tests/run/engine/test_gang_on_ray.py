@@ -202,7 +202,7 @@ def test_elastic_run_is_resumed_with_what_there_is(work):
         (["--workers=1:2"], "the number of workers can change only on a Ray cluster: give one, or add --engine ray"),
         (["--placement-strategy=SPREAD"], "--placement-strategy is for a Ray cluster: add --engine ray"),
         (["--resources-per-worker=GPU=1"], "--resources-per-worker is for a Ray cluster: add --engine ray"),
-        (["--workers=3:2"], "--workers 3:2: the first number is the smaller one"),
+        (["--workers=3:2"], "--workers 3:2: the first number has to be smaller than the second"),
         (["--workers=2:x"], "--workers expects a whole number from 1 to "),
         (["--resources-per-worker=GPU"], "--resources-per-worker expects NAME=AMOUNT, as in GPU=2,CPU=4, not GPU"),
     ],
