@@ -35,7 +35,7 @@ _TURN_SECONDS = 0.05
 _CHUNK = 1 << 16
 _RAY_CLIENT = "ray://"
 _ROUNDING = 1e-9
-"""What a quotient of resources, which may be fractions, may lack to a whole number."""
+"""The rounding error of a quotient of resources, which may be fractions."""
 
 
 class NoSeatError(Exception):

@@ -50,9 +50,8 @@ class ObjectStore:
         except Exception as error:
             raise StoreError(f"--store: {self.shown} cannot be used: {reason_of(error)}") from error
         self._root, self._is_local = root.rstrip("/"), urlsplit(url).scheme in _LOCAL
-        self._reading = (
-            {"seekable": True} if _is_for_arrow(url) else {}
-        )  # else, pyarrow cannot read a part of an object
+        # Otherwise, pyarrow could not read a part of an object.
+        self._reading = {"seekable": True} if _is_for_arrow(url) else {}
         if not self._root:
             raise StoreError(f"--store: {self.shown} names no place in the store, such as a bucket and a prefix")
 
