@@ -71,6 +71,7 @@ store.replace = replace_and_die
 """
 
 
+@pytest.mark.slow
 def test_checkpoint_given_its_final_name_just_before_the_kill_counts_as_saved(work, plain, same_bits):
     work.script("one_fit.py")
     script = work.folder / "one_fit.py"

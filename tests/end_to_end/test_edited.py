@@ -54,6 +54,7 @@ def test_edited_model_is_refused_and_its_checkpoints_are_kept(work, stopped):
     assert sorted(path.name for path in stopped.folder.glob("checkpoints/*")) == before
 
 
+@pytest.mark.slow
 def test_resuming_with_fewer_epochs_returns_the_saved_state_without_losing_it(work, load, same_bits):
     """The second start asks for one epoch by mistake; the third asks for four again."""
     plain = work.undisturbed("one_fit.py", *EPOCHS)

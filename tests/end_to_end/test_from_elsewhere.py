@@ -38,6 +38,7 @@ def test_strings_from_a_moved_run_are_not_restored(work, moved, plain, same_bits
     assert "text from a checkpoint that was not written here" in str(ours.summary["exactness_reasons"])
 
 
+@pytest.mark.slow
 def test_everything_is_restored_when_the_key_is_next_to_the_run(work, moved, plain, same_bits):
     shutil.copy(work.folder / key_name(), moved / key_name())
     ours = resume(work, moved)

@@ -33,6 +33,7 @@ def test_restarted_script_without_a_fit_is_labelled_unguarded(work):
     assert (ours.summary["exactness"], ours.summary["restarts"]) == ("unguarded", 1)
 
 
+@pytest.mark.slow
 def test_restarted_fit_without_a_checkpoint_is_labelled_started_over(work):
     work.write(EARLY)
     ours = work.oomph("--checkpoint-every=1000", "train.py")

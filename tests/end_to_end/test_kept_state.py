@@ -20,6 +20,7 @@ def killed(shared, plain):
     return running.finish()
 
 
+@pytest.mark.slow
 def test_callback_and_layer_state_is_restored_after_a_kill(shared, killed, plain, same_bits):
     assert killed.returncode == 0, killed.stderr[-3000:]
     assert killed.summary["restarts"] == 1

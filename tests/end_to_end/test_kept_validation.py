@@ -25,6 +25,7 @@ def test_validation_randomness_and_layer_settings_are_restored_after_a_kill(work
     same_bits(work.folder / "ours.npz", work.folder / "plain.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [12, 26], ids=["before the second validation", "later"])
 def test_batch_prefetched_before_validation_does_not_repeat_random_draws(work, same_bits, step):
     work.script("augments.py")

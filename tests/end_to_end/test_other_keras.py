@@ -81,6 +81,7 @@ def test_missing_keras_name_disables_only_the_feature_that_needs_it(work, tmp_pa
     shutil.rmtree(other)
 
 
+@pytest.mark.slow
 def test_keras_with_every_expected_name_is_fully_guarded(work, plain):
     work.script("varied.py")
     ours = work.oomph("varied.py", "ours.npz")

@@ -43,6 +43,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]
     return plan(tmp_path_factory.mktemp("roomy"), "--gpu", "500MiB", "--batch", "1,8,512")
 
 
+@pytest.mark.slow
 def test_requested_batches_and_a_larger_one_are_predicted_to_fit(roomy) -> None:
     code, document = roomy
     assert code == 0

@@ -109,6 +109,7 @@ def test_xla_loop_with_little_memory_gets_an_unknown_verdict(tmp_path: Path) -> 
     assert [estimate["fits"] for estimate in document["estimates"]] == ["unknown"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decorator", "options", "why"),
     [("", (), "decorate it with @tf.function"), ("@tf.function", ("--batch", "64"), "--batch requires fit")],

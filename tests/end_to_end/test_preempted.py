@@ -57,6 +57,7 @@ def test_signal_to_all_processes_of_a_job_preempts_only_once(work):
     assert ended.summary["attempts"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1])
 def test_second_signal_stops_the_run_immediately(work, signum):
     work.write(
@@ -99,6 +100,7 @@ def test_preemption_after_the_last_step_lets_the_fit_finish(work):
     assert (again.summary["steps"], again.summary["steps_repeated"]) == (10, 0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_a_checkpoint_and_resuming_loses_no_steps(work, plain, same_bits):
     work.script("three_fits.py")
     running = work.start("--checkpoint-every=1000", "three_fits.py", "ours.npz")

@@ -54,6 +54,7 @@ model.fit(x, x.sum(1), batch_size=8, epochs=3)
 """
 
 
+@pytest.mark.slow
 def test_rehearsal_ending_at_an_epoch_boundary_reports_that_epochs_loss(work):
     work.write(EPOCHS, "epochs.py")
     done, report = rehearse(work, "--faults", "oom", "--steps", "20", "epochs.py")

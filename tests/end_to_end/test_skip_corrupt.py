@@ -120,6 +120,7 @@ model.fit(data.map(lambda row: (row, 1.0)).batch(5), verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_undecodable_images_are_skipped_and_reported(work):
     work.write(IMAGES)
     by_hand = work.plain("train.py", "broken", "by hand")

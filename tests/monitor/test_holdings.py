@@ -272,6 +272,7 @@ def test_growth_of_tensors_counts_too(memory):
     assert (found.step, found.epoch, found.tensor_bytes) == (2, 3, 300 * MIB)
 
 
+@pytest.mark.slow
 def test_memory_that_falls_and_rises_again_is_counted_again(memory):
     clock = Clock()
     counted = Counting(clock)

@@ -269,6 +269,7 @@ def test_finished_fits_return_although_an_earlier_end_state_was_not_kept(kernels
     assert "fit at cell [7], line 1 was finished by an earlier attempt: result restored" in output
 
 
+@pytest.mark.slow
 def test_steps_of_a_fit_that_was_interrupted_are_named_once_its_cell_has_run_again(kernels, tmp_path):
     stops = ("class Stops(keras.callbacks.Callback):\n    def on_epoch_end(self, *_): raise KeyboardInterrupt", "st")
     interrupted = ("try: model.fit(x, y, epochs=3, batch_size=8, verbose=0, callbacks=[Stops()])\nexcept: pass", "dd")

@@ -76,6 +76,7 @@ def train_in(folder: Path, name: str, megabytes: int) -> NotebookRun:
     return run(folder, "nb.ipynb", **pool)
 
 
+@pytest.mark.slow
 def test_out_of_memory_in_a_cell_is_recovered_without_a_long_report_in_the_notebook(tmp_path: Path) -> None:
     import numpy as np
 

@@ -52,6 +52,7 @@ def test_mistake_is_reported_with_its_line_and_the_script_stops(tmp_path):
     assert not (tmp_path / "after").exists()
 
 
+@pytest.mark.slow
 def test_optimizer_with_slots_on_two_replicas_is_not_an_error(tmp_path):
     done = check(tmp_path, (FOLDER / "healthy" / "two_replicas.py").read_text())
     assert done.returncode == 0, done.stdout

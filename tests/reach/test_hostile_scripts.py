@@ -180,6 +180,7 @@ def test_worker_in_another_session_and_custom_loop_are_reached(scripts):
     assert worker.files == loop.files == set()
 
 
+@pytest.mark.slow
 def test_fits_before_the_requested_one_run_for_real(scripts):
     third, fourth = (
         scripts.finish(begun)

@@ -217,6 +217,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 def test_every_listed_metric_is_exact_in_parts(as_keras, sparse):
     names = [name for name in exactness._METRICS if ("Sparse" in name) is sparse]

@@ -109,6 +109,7 @@ def test_gathered_gradients_use_the_memory_of_all_replicas(child) -> None:
     assert gathered["largest"] == 2 * gathered["of_one"]
 
 
+@pytest.mark.slow
 def test_a_model_under_a_strategy_can_be_planned_from_python(child) -> None:
     batch, replicas, most, micro_batch = child[2]["plan"]
     assert (batch, replicas, micro_batch) == (25, 2, 13)

@@ -50,6 +50,7 @@ def test_rows_drawn_from_any_offset_match_the_whole_draw(name, dtype):
         np.testing.assert_array_equal(rows.numpy(), whole[first : first + count])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), [each for each in EACH if each[1] in UNDER_XLA and "normal" not in each[0]])
 def test_rows_drawn_under_xla_match_the_whole_draw(name, dtype):
     operation = getattr(operations, name)
