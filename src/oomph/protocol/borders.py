@@ -21,11 +21,12 @@ from typing import NamedTuple, Protocol
 
 PATIENCE_SECONDS = 60.0
 """The longest time that a checkpoint that is due waits for the one before it. A worker may be unable to save."""
-MOST_LEAD_SECONDS, MOST_STOP_LEAD_SECONDS = 64.0, 8.0
-"""The farthest that a checkpoint is announced ahead, and a stop. Ctrl-C waits for 10 s, and schedulers for 25 s."""
+_MOST_LEAD_SECONDS = 64.0
+_STOP_SHARE, _MOST_STOP_LEAD_SECONDS = 0.5, 8.0
+"""A stop is announced less far ahead than a checkpoint: Ctrl-C waits for 10 s, and schedulers for about 25 s."""
 _LOOK_SECONDS = 0.1
 """The time after which the first worker looks again whether another one has been asked to stop."""
-_FEWEST_PACES, _MOST_PACES = 3, 31
+_FEWEST_PACES, _MOST_PACES = 3, 9
 """The number of steps whose time is known before anything is announced by it, and of those that count. The first step
 of a training and a pause for validation take longer, so the median is used."""
 
@@ -228,7 +229,7 @@ class CommonBorders:
         notes = self._board.notes()
         late = max(note.late for note in notes)
         if late > self._late:
-            self._late, self._lead_seconds = late, min(2 * self._lead_seconds, MOST_LEAD_SECONDS)
+            self._late, self._lead_seconds = late, min(2 * self._lead_seconds, _MOST_LEAD_SECONDS)
             return  # from the next border on, announcements are made that far ahead
         new = decided(self._decision, notes, steps, ahead, due, is_patient)
         if new != self._decision:
@@ -238,7 +239,7 @@ class CommonBorders:
     def _ahead(self, at_once: int) -> Ahead | None:
         """Return how far ahead borders have to be announced, or None if it is too early to know."""
         save = self._pace.steps_in(self._lead_seconds)
-        stop = self._pace.steps_in(min(self._lead_seconds, MOST_STOP_LEAD_SECONDS))
+        stop = self._pace.steps_in(min(self._lead_seconds * _STOP_SHARE, _MOST_STOP_LEAD_SECONDS))
         return None if save is None or stop is None else Ahead(max(save, at_once), max(stop, at_once))
 
     def _say(self, note: Note) -> None:

@@ -7,7 +7,7 @@ import signal
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.protocol.border_boards import MappedBorderBoard
@@ -173,7 +173,6 @@ def test_several_steps_at_once_end_at_no_announced_border_and_all_save_at_the_ne
 # -- several machines -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
 @given(
     st.lists(st.floats(0, 2.5), min_size=3, max_size=3),
     st.integers(1, 4),
