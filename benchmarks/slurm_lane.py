@@ -115,9 +115,12 @@ def fits_job(folder: Path) -> None:
     start_now(job)
     wait(lambda: state(job) == "COMPLETED", folder, "the end")
     compare(folder, "fits", undisturbed)
-    for line in output(folder).splitlines():
-        if "oomph: resumed fit" in line or "steps are saved; exiting" in line:
-            print(line)
+    said = output(folder).splitlines()
+    for text in ("oomph: resumed fit at", "steps are saved; exiting"):
+        lines = [line.partition(")")[0] for line in said if text in line]
+        print("\n".join(lines))
+        if any(lines.count(line) != 2 for line in lines):
+            sys.exit("the workers did not resume, or stop, at the same step")
 
 
 def compare(folder: Path, name: str, undisturbed: list[np.ndarray]) -> None:

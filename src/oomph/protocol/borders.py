@@ -27,8 +27,9 @@ _STOP_SHARE, _MOST_STOP_LEAD_SECONDS = 0.5, 8.0
 _LOOK_SECONDS = 0.1
 """The time after which the first worker looks again whether another one has been asked to stop."""
 _FEWEST_PACES, _MOST_PACES = 3, 9
-"""The number of steps whose time is known before anything is announced by it, and of those that count. The first step
-of a training and a pause for validation take longer, so the median is used."""
+"""The number of steps whose time is known before anything is announced by it, and of those that count. Pauses, as for
+validation, take longer than a step, so the median is used. Several first steps may be slow: until all that count are
+known, the shortest is used."""
 
 
 class BorderDecision(NamedTuple):
@@ -137,9 +138,11 @@ class _Pace:
         """Return the number of steps that take so long, rounded up, or None if that is not known yet."""
         if not seconds:
             return 0
-        if len(self._seconds) < _FEWEST_PACES:
+        known = len(self._seconds)
+        if known < _FEWEST_PACES:
             return None
-        return ceil(seconds / max(sorted(self._seconds)[len(self._seconds) // 2], 1e-6))
+        usual = sorted(self._seconds)[known // 2 if known == _MOST_PACES else 0]
+        return ceil(seconds / max(usual, 1e-6))
 
 
 class CommonBorders:
@@ -217,7 +220,7 @@ class CommonBorders:
         now = self._clock()
         self._pace.arrived(steps, now)
         ahead = self._ahead(at_once)
-        if ahead is None or self._is_due:
+        if ahead is None:
             return
         due = is_due(ahead.save, self._lead_seconds)
         if not (due or asked or now >= self._looked_at + _LOOK_SECONDS):

@@ -107,6 +107,7 @@ def test_decision_stays_until_all_have_passed_the_border():
 def test_checkpoint_that_not_all_have_is_no_common_one_and_delays_the_next():
     before = BorderDecision(border=5, common=2)
     assert decided(before, [Note(5), Note(2)], 6, ONE, is_due=True) == before
+    assert decided(before, [Note(9), Note(7)], 10, ONE, is_due=True) == before
     assert decided(before, [Note(5), Note(5)], 6, ONE, is_due=True) == BorderDecision(7, common=5)
     assert decided(before, [Note(5), Note(2)], 6, ONE, is_due=True, is_patient=False) == BorderDecision(7, common=2)
 
@@ -239,13 +240,14 @@ def test_note_from_before_a_stop_stops_nobody_again():
     assert again.stop == 131
 
 
-def test_pause_for_validation_and_a_slow_first_step_do_not_bring_the_border_closer():
+def test_pause_for_validation_and_slow_first_steps_do_not_bring_the_border_closer():
     gang = Gang(None, 2, delays=[0, 2.0])
-    gang.arrive(0, 0, False)
-    gang.arrive(1, 0, False)
-    gang.now += 30.0  # traced
-    gang.train(1, 30, due={15})
+    for steps in range(3):
+        gang.arrive(0, steps, False)
+        gang.arrive(1, steps, False)
+        gang.now += 30.0  # traced
+    gang.train(3, 60, due={5})
     gang.now += 60.0  # validated
-    gang.train(30, 200, due={150})
+    gang.train(60, 200, due={64})
     assert gang.saved[0] == gang.saved[1]
     assert len(gang.saved[0]) == 2
