@@ -2,7 +2,7 @@
 
 The hosts are network namespaces, joined by virtual interfaces, with one shared folder. Needs root and iproute2.
 The cases: `moment` pulls the cable for five seconds, `good` for good, and `clock` sets the clock of one host an hour
-ahead (needs faketime). `evicted` takes away one host of a training by `fit`, whose clock is an hour ahead, too. A run
+ahead (needs faketime). `evicted` takes away one host of a training by `fit`; the other's clock is an hour ahead. A run
 that is sent back is started again, as a scheduler would, and has to end with the weights of an undisturbed run.
 """
 
@@ -146,23 +146,23 @@ def clock_ahead(pair: Pair, job: str) -> None:
 
 
 def evicted(pair: Pair, job: str) -> None:
-    """Send SIGTERM to the host whose clock is an hour ahead, once both have saved by themselves."""
+    """Send SIGTERM to one host, while the other's clock is an hour ahead, once both have saved by themselves."""
     clock = an_hour_ahead()
 
     def evict(started: Started) -> None:
-        while output(pair.folder, job).count("oomph: checkpoint of") < 2 and started[1].poll() is None:
+        while output(pair.folder, job).count("oomph: checkpoint of") < 2 and started[0].poll() is None:
             time.sleep(0.1)
-        started[1].terminate()
+        started[0].terminate()  # not the other one, which runs inside faketime
 
     codes = run(pair, job, FITS, evict, clock)
-    print(f"evicted: SIGTERM to one host, its clock an hour ahead: exit codes {codes}", flush=True)
+    print(f"evicted: SIGTERM to one host, the other's clock an hour ahead: exit codes {codes}", flush=True)
     again(pair, job, FITS, codes, clock)
     said = output(pair.folder, job).splitlines()
     for text in ("steps are saved; exiting", "oomph: resumed fit at"):
         lines = [line.partition(")")[0] for line in said if text in line]
         print("\n".join(lines), flush=True)
         if len(lines) != 2 or len(set(lines)) != 1:
-            sys.exit("the workers did not stop, or resume, at the same step")
+            sys.exit(f"{output(pair.folder, job)}\nthe workers did not stop, or resume, at the same step")
 
 
 def an_hour_ahead() -> list[str]:
