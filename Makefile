@@ -110,10 +110,10 @@ kills: $(READY) ## 300 kills of script, supervisor and watchdog at random moment
 worker-faults: $(READY) ## 50 random faults in four workers, 20 kills of their launcher (2 minutes on two cores)
 	$(BIN)/python benchmarks/worker_faults.py
 
-slurm-lane: $(READY) ## two workers through a real Slurm on this machine: killed, preempted, requeued (needs slurm-wlm and munge; 3 minutes)
+slurm-lane: $(READY) ## two workers through a real Slurm on this machine: killed, preempted, requeued (needs slurm-wlm and munge; 5 minutes)
 	$(BIN)/python benchmarks/slurm_lane.py
 
-two-hosts: $(READY) ## two workers in network namespaces, whose cable is pulled (needs root; 3 minutes)
+two-hosts: $(READY) ## two workers in network namespaces, whose cable is pulled, and one of which is taken away (needs root; 4 minutes)
 	$(BIN)/python benchmarks/two_hosts.py
 
 ray-lane: ## several workers on Ray: kills, lost nodes, a hang, its storage; beside plain Ray Train (an environment of its own, 12 minutes)

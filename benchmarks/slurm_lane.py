@@ -1,9 +1,10 @@
-"""Trains two workers through a real Slurm on this machine, and takes them away: `python benchmarks/slurm_lane.py`.
+"""Trains two workers through a real Slurm here, and takes them away: `python benchmarks/slurm_lane.py [JOB ...]`.
 
 Starts munged, slurmctld and slurmd on loopback with their own configuration in a temporary folder, and ends them by
-their PIDs. Submits the file that `oomph submit --slurm` renders. The training loses a worker, gets the signal before
-the time limit, is requeued as by a preemption, and has to end with the weights of an undisturbed run. A script with an
-error of its own must not be started again. Needs Debian's slurm-wlm and munge.
+their PIDs. Submits the file that `oomph submit --slurm` renders. The jobs: `loop` loses a worker, gets the signal
+before the time limit, is requeued as by a preemption, and has to end with the weights of an undisturbed run. So does
+`fits`, whose workers agree by themselves on where they save; there, only one of them gets the signal. `failing` is a
+script with an error of its own, which must not be started again. Needs Debian's slurm-wlm and munge.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SwitchType=switch/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 ReturnToService=2
-KillWait=2
+KillWait=10
 MinJobAge=600
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=lane Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -71,15 +72,16 @@ def main() -> None:
         os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
         script = (ROOT / "tests/end_to_end/scripts/several_workers.py").read_text()
         (folder / "train.py").write_text(script.replace("    train(x[", f"    time.sleep({STEP_SECONDS}); train(x["))
+        (folder / "fits.py").write_text((ROOT / "tests/end_to_end/scripts/fits_of_workers.py").read_text())
         (folder / "fails.py").write_text(FAILS)
-        undisturbed = weights(folder, "plain", ["run", "--workers=2", "train.py", "plain"])
         with slurm(folder):
-            struck_job(folder, undisturbed)
-            failing_job(folder)
+            for each in sys.argv[1:] or JOBS:
+                JOBS[each](folder)
 
 
-def struck_job(folder: Path, undisturbed: list[np.ndarray]) -> None:
+def struck_job(folder: Path) -> None:
     """Take away the workers of one job in three ways."""
+    undisturbed = weights(folder, "plain", ["run", "--workers=2", "train.py", "plain"])
     job = submit(folder, "train.py", "ours", "1", "17", "SIGKILL")
     wait(lambda: restarts(job) == 1, folder, "requeued after the death of a worker")
     print(f"killed worker to requeued job: {time.time() - float((folder / 'ours-struck-17').read_text()):.1f} s")
@@ -93,14 +95,42 @@ def struck_job(folder: Path, undisturbed: list[np.ndarray]) -> None:
         print(f"{' '.join(take)}: requeued after {time.monotonic() - since:.1f} s")
     start_now(job)
     wait(lambda: state(job) == "COMPLETED", folder, "the end")
+    compare(folder, "ours", undisturbed)
+    steps = [line for line in output(folder).splitlines() if line.startswith("from step")]
+    print(f"{restarts(job)} restarts; {', '.join(steps[::2])}")
+
+
+def fits_job(folder: Path) -> None:
+    """Kill a worker of a job that trains by `fit`, and send the signal to the other one alone."""
+    undisturbed = weights(folder, "undisturbed", ["run", "--workers=2", "fits.py", "undisturbed"])
+    job = submit(folder, "fits.py", "fits", "1", "100", "SIGKILL")
+    wait(lambda: restarts(job) == 1, folder, "requeued after the death of a worker")
+    start_now(job)
+    wait(lambda: count(folder, "oomph: resumed fit") == 2, folder, "the fit in its second start")
+    pid = int((folder / f".oomph/runs/slurm-{job}-fits/owner-2").read_text())
+    since = time.monotonic()
+    os.kill(pid, signal.SIGUSR1)
+    wait(lambda: restarts(job) == 2, folder, "requeued by a signal to one worker")
+    print(f"SIGUSR1 to one worker of a fit: requeued after {time.monotonic() - since:.1f} s")
+    start_now(job)
+    wait(lambda: state(job) == "COMPLETED", folder, "the end")
+    compare(folder, "fits", undisturbed)
+    said = output(folder).splitlines()
+    for text in ("oomph: resumed fit at", "steps are saved; exiting"):
+        lines = [line.partition(")")[0] for line in said if text in line]
+        print("\n".join(lines))
+        if any(lines.count(line) != 2 for line in lines):
+            sys.exit("the workers did not resume, or stop, at the same step")
+
+
+def compare(folder: Path, name: str, undisturbed: list[np.ndarray]) -> None:
+    """Compare the weights of both workers with those of an undisturbed run. Ends the lane if they differ."""
     for rank in range(2):
-        found = arrays(folder / f"ours-{rank}.npz")
+        found = arrays(folder / f"{name}-{rank}.npz")
         worst = max(float(abs(one - other).max()) for one, other in zip(found, undisturbed, strict=True))
         print(f"worker {rank}: largest difference to the undisturbed weights {worst:g}")
         if worst > 1e-12:
             sys.exit("the weights differ")
-    steps = [line for line in output(folder).splitlines() if line.startswith("from step")]
-    print(f"{restarts(job)} restarts; {', '.join(steps[::2])}")
 
 
 def failing_job(folder: Path) -> None:
@@ -110,6 +140,9 @@ def failing_job(folder: Path) -> None:
     if restarts(job) != 0 or "ExitCode=93:0" not in shown(job):
         sys.exit(f"an error of the script has started it again:\n{shown(job)}")
     print("error of the script: not started again, exit code 93")
+
+
+JOBS: dict[str, Callable[[Path], None]] = {"loop": struck_job, "fits": fits_job, "failing": failing_job}
 
 
 def submit(folder: Path, *words: str) -> str:

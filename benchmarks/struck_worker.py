@@ -17,7 +17,8 @@ import time
 from oomph.checkpoint.container import CheckpointWriter, Position
 from oomph.checkpoint.manifest import Meta, said
 from oomph.checkpoint.store import CheckpointStore
-from oomph.protocol.borders import BorderFile, CommonBorders
+from oomph.protocol.border_boards import MappedBorderBoard
+from oomph.protocol.borders import CommonBorders
 from oomph.protocol.handover import Handover
 from oomph.protocol.progress import ProgressBoard
 
@@ -103,15 +104,15 @@ def main() -> None:
     steps = 0 if found is None else found.position.steps
     weight = 0.0 if found is None else said(found.meta.logs)["weight"]
     first = handover.path if gang.rank == 0 else handover.path.parent.parent
-    borders = CommonBorders(BorderFile(first, gang.attempt, gang.rank, gang.workers), gang.rank)
+    borders = CommonBorders(MappedBorderBoard(first, gang.attempt, gang.rank, gang.workers), gang.rank)
     borders.resumed(steps)
     board, begin, saved = ProgressBoard(handover.path, gang.attempt), steps, steps
     with open(f"begun-{gang.attempt}-{gang.rank}", "w") as file:
         file.write(str(begin))
     gang.gather()
     while not (gang.is_last and steps == begin + LAST):
-        borders.arrive(steps, steps + 1, lambda: steps + 1 - saved >= EVERY, 0)  # noqa: B023
-        if borders.is_due(steps):
+        borders.arrive(steps, 1, lambda ahead, _: steps + ahead - saved >= EVERY, 0)  # noqa: B023
+        if borders.is_due:
             saved, store.common = steps, borders.common
             store.draft_step(Position(0, 0, steps, steps)).complete(Meta(logs={"weight": weight}), slowly)
             borders.saved(steps)

@@ -2,8 +2,8 @@
 
 The hosts are network namespaces, joined by virtual interfaces, with one shared folder. Needs root and iproute2.
 The cases: `moment` pulls the cable for five seconds, `good` for good, and `clock` sets the clock of one host an hour
-ahead (needs faketime). A run that is sent back is started again, as a scheduler would, and has to end with the weights
-of an undisturbed run.
+ahead (needs faketime). `evicted` takes away one host of a training by `fit`; the other's clock is an hour ahead. A run
+that is sent back is started again, as a scheduler would, and has to end with the weights of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 STEP_SECONDS = 0.3
 LIMIT_SECONDS = 150
+LOOP, FITS = "train.py", "fits.py"
+Started = list[subprocess.Popen[bytes]]
 HOSTS = ("10.77.0.1", "10.77.0.2")
 
 
@@ -68,13 +70,13 @@ class Pair:
         """Pull the cable ("down") or plug it in ("up")."""
         ip("-n", self.names[0], "link", "set", self._link, state)
 
-    def start(self, job: str, clock: Sequence[str] = ()) -> list[subprocess.Popen[bytes]]:
+    def start(self, job: str, script: str, clock: Sequence[str] = ()) -> list[subprocess.Popen[bytes]]:
         """Start both workers of a job, the second with another clock."""
         started = []
         for rank, (name, host) in enumerate(zip(self.names, HOSTS, strict=True)):
             place = {"SLURM_JOB_ID": job, "SLURM_STEP_ID": "0", "SLURM_PROCID": str(rank), "SLURM_NTASKS": "2"}
             environ = {**os.environ, **place, "SLURMD_NODENAME": host, "CUDA_VISIBLE_DEVICES": "-1"}
-            words = [sys.executable, "-m", "oomph", "run", "--engine=env", "--resume", "train.py", f"job{job}"]
+            words = [sys.executable, "-m", "oomph", "run", "--engine=env", "--resume", script, f"job{job}"]
             with open(self.folder / f"output-{job}-{rank}", "ab") as log:
                 started.append(
                     subprocess.Popen(
@@ -92,18 +94,22 @@ def main() -> None:
         sys.exit("needs root and iproute2")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(os.path.realpath(name))
-        script = (ROOT / "tests/end_to_end/scripts/several_workers.py").read_text()
-        (folder / "train.py").write_text(script.replace("    train(x[", f"    time.sleep({STEP_SECONDS}); train(x["))
+        scripts = ROOT / "tests/end_to_end/scripts"
+        loop = (scripts / "several_workers.py").read_text()
+        (folder / LOOP).write_text(loop.replace("    train(x[", f"    time.sleep({STEP_SECONDS}); train(x["))
+        fits = (scripts / "fits_of_workers.py").read_text()
+        (folder / FITS).write_text(fits.replace("losses = []", 'print("from step", flush=True)\nlosses = []'))
         pair = Pair(folder)
+        undisturbed: dict[str, list[np.ndarray]] = {}
         with pair.connected():
-            run(pair, "1", lambda: None)
-            undisturbed = weights(folder, "1")
-            for number, case in enumerate(sys.argv[1:] or CASES, 2):
-                CASES[case](pair, str(number))
-                worst = max(
-                    float(abs(one - other).max())
-                    for one, other in zip(weights(folder, str(number)), undisturbed, strict=True)
-                )
+            for number, case in enumerate(sys.argv[1:] or CASES, 1):
+                script, disturbed = CASES[case]
+                if script not in undisturbed:
+                    run(pair, f"{number}0", script)
+                    undisturbed[script] = weights(folder, f"{number}0")
+                disturbed(pair, str(number))
+                pairs = zip(weights(folder, str(number)), undisturbed[script], strict=True)
+                worst = max(float(abs(one - other).max()) for one, other in pairs)
                 print(f"{case}: largest difference to the undisturbed weights {worst:g}", flush=True)
                 if worst > 1e-12:
                     sys.exit("the weights differ")
@@ -112,56 +118,84 @@ def main() -> None:
 def pulled_for_a_moment(pair: Pair, job: str) -> None:
     """Pull the cable for five seconds."""
 
-    def pull() -> None:
+    def pull(_: Started) -> None:
         pair.set_cable("down")
         time.sleep(5.0)
         pair.set_cable("up")
 
-    codes = run(pair, job, pull)
+    codes = run(pair, job, LOOP, pull)
     print(f"moment: the cable pulled for 5 s: exit codes {codes}", flush=True)
-    again(pair, job, codes)
+    again(pair, job, LOOP, codes)
 
 
 def pulled_for_good(pair: Pair, job: str) -> None:
     """Pull the cable until both workers have ended."""
-    codes = run(pair, job, lambda: pair.set_cable("down"))
+    codes = run(pair, job, LOOP, lambda _: pair.set_cable("down"))
     pair.set_cable("up")
     print(f"good: the cable pulled for good: exit codes {codes}", flush=True)
-    again(pair, job, codes)
+    again(pair, job, LOOP, codes)
 
 
 def clock_ahead(pair: Pair, job: str) -> None:
     """Set one clock an hour ahead, and end a worker, so that the run is resumed."""
-    if shutil.which("faketime") is None:
-        sys.exit("clock: faketime not found; on Debian: apt-get install faketime")
-    clock = ["faketime", "-f", "+1h"]
-    codes = run(pair, job, lambda: pair.set_cable("down"), clock)
+    clock = an_hour_ahead()
+    codes = run(pair, job, LOOP, lambda _: pair.set_cable("down"), clock)
     pair.set_cable("up")
     print(f"clock: one clock an hour ahead, the cable pulled for good: exit codes {codes}", flush=True)
-    again(pair, job, codes, clock)
+    again(pair, job, LOOP, codes, clock)
 
 
-CASES: dict[str, Callable[[Pair, str], None]] = {
-    "moment": pulled_for_a_moment,
-    "good": pulled_for_good,
-    "clock": clock_ahead,
+def evicted(pair: Pair, job: str) -> None:
+    """Send SIGTERM to one host, while the other's clock is an hour ahead, once both have saved by themselves."""
+    clock = an_hour_ahead()
+
+    def evict(started: Started) -> None:
+        while output(pair.folder, job).count("oomph: checkpoint of") < 2 and started[0].poll() is None:
+            time.sleep(0.1)
+        started[0].terminate()  # not the other one, which runs inside faketime
+
+    codes = run(pair, job, FITS, evict, clock)
+    print(f"evicted: SIGTERM to one host, the other's clock an hour ahead: exit codes {codes}", flush=True)
+    again(pair, job, FITS, codes, clock)
+    said = output(pair.folder, job).splitlines()
+    for text in ("steps are saved; exiting", "oomph: resumed fit at"):
+        lines = [line.partition(")")[0] for line in said if text in line]
+        print("\n".join(lines), flush=True)
+        if len(lines) != 2 or len(set(lines)) != 1:
+            sys.exit(f"{output(pair.folder, job)}\nthe workers did not stop, or resume, at the same step")
+
+
+def an_hour_ahead() -> list[str]:
+    """Return the command that sets a clock an hour ahead for another one."""
+    if shutil.which("faketime") is None:
+        sys.exit("faketime not found; on Debian: apt-get install faketime")
+    return ["faketime", "-f", "+1h"]
+
+
+CASES: dict[str, tuple[str, Callable[[Pair, str], None]]] = {
+    "moment": (LOOP, pulled_for_a_moment),
+    "good": (LOOP, pulled_for_good),
+    "clock": (LOOP, clock_ahead),
+    "evicted": (FITS, evicted),
 }
 
 
-def again(pair: Pair, job: str, codes: Sequence[int], clock: Sequence[str] = ()) -> None:
+def again(pair: Pair, job: str, script: str, codes: Sequence[int], clock: Sequence[str] = ()) -> None:
     """Start a job again that was sent back, until it has finished."""
     if set(codes) not in ({0}, {75}):
         sys.exit(f"{output(pair.folder, job)}\nthe workers do not agree on what a scheduler should do: {codes}")
     if set(codes) == {75}:
-        codes = run(pair, job, lambda: None, clock)
+        codes = run(pair, job, script, clock=clock)
         if set(codes) != {0}:
             sys.exit(f"{output(pair.folder, job)}\nthe next start ended with {codes}")
 
 
-def run(pair: Pair, job: str, disturb: Callable[[], None], clock: Sequence[str] = ()) -> list[int]:
+def run(
+    pair: Pair, job: str, script: str, disturb: Callable[[Started], None] = lambda _: None, clock: Sequence[str] = ()
+) -> list[int]:
     """Run both workers, disturb them once they train, and return their exit codes."""
     before = output(pair.folder, job).count("from step")
-    started = pair.start(job, clock)
+    started = pair.start(job, script, clock)
     try:
         until = time.monotonic() + LIMIT_SECONDS
         while output(pair.folder, job).count("from step") < before + 2:
@@ -170,7 +204,7 @@ def run(pair: Pair, job: str, disturb: Callable[[], None], clock: Sequence[str] 
             time.sleep(0.1)
         time.sleep(12 * STEP_SECONDS)
         since = time.monotonic()
-        disturb()
+        disturb(started)
         codes = []
         for each in started:
             codes.append(each.wait(LIMIT_SECONDS))

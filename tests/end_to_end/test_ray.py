@@ -15,6 +15,9 @@ import numpy as np
 import psutil
 import pytest
 
+from oomph.journal.events import Resumed
+from oomph.journal.journal import facts, read_journal
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
@@ -127,6 +130,18 @@ def test_fit_goes_on_with_the_workers_there_are_and_ends_with_the_weights_of_two
         "not-equal",
         [("workers-changed", 2, 1), ("workers-changed", 1, 2)],
     )
+
+
+def test_killed_fits_resume_where_both_workers_saved_without_a_word_on_when(work, cluster):
+    work.script(FITS)
+    assert work.oomph("--workers", "2", FITS, "plain", run="local").returncode == 0
+    on_ray = ("--engine", "ray", "--address", cluster.address, "--workers", "2")
+    ended = work.oomph(*on_ray, FITS, "ours", "1", "100", "SIGKILL")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    _assert_trained(work.folder, dict(np.load(work.folder / "plain-0.npz")))
+    resumed = [facts(read_journal(run), Resumed) for run in (ended.folder, ended.folder / "workers/1")]
+    ((name, steps),) = {(each.name, each.steps) for (each,) in resumed}
+    assert 0 < steps < 100, name
 
 
 def test_own_error_ends_the_run_though_ray_itself_would_try_again(work, cluster):

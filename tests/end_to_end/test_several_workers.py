@@ -135,3 +135,34 @@ def test_sigterm_saves_and_stops_all_workers_at_the_same_step(work, undisturbed_
     assert again.summary["steps_repeated"] == 0
     for found in _weights(work.folder):
         _assert_equal(found, undisturbed_fits)
+
+
+def _on_two_hosts(work, *fault: str) -> list[Running]:
+    """Start the fits as a scheduler does on two hosts with one folder, from the newest common checkpoint."""
+    place = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURMD_NODENAME": "127.0.0.1"}
+    options = ("--engine=env", "--run-dir=run", "--resume", FITS, "ours", *fault)
+    return [work.start(*options, env={**place, "SLURM_PROCID": str(rank)}) for rank in range(2)]
+
+
+def test_workers_on_two_hosts_save_and_stop_at_the_same_steps_without_a_word_on_when(work, undisturbed_fits):
+    work.script(FITS)
+    folders = (work.folder / "run", work.folder / "run/workers/1")
+    ended = [each.finish() for each in _on_two_hosts(work, "1", "100", "SIGKILL")]
+    assert [each.returncode for each in ended] == [75, 75], ended
+    assert _saved(folders[0], 0, 1) == _saved(folders[0], 1, 1) != []
+    running = _on_two_hosts(work)
+    running[0].wait_for_step(70, attempt=2)
+    asked = time.monotonic()
+    os.kill(running[1].process.pid, signal.SIGTERM)
+    ended = [each.finish() for each in running]
+    assert time.monotonic() - asked < 20  # it is killed after 25 s
+    assert [each.returncode for each in ended] == [75, 75], ended
+    (last,) = {_saved(folders[0], rank, 2)[-1] for rank in range(2)}
+    ended = [each.finish() for each in _on_two_hosts(work)]
+    assert [each.returncode for each in ended] == [0, 0], ended
+    for folder in folders:
+        first, second = facts(read_journal(folder), Resumed)
+        assert first.name == _saved(folders[0], 0, 1)[-1]
+        assert second.name == last
+    for found in _weights(work.folder):
+        _assert_equal(found, undisturbed_fits)

@@ -114,7 +114,9 @@ class Handover(NamedTuple):
     rank: int = 0
     """The number of the worker, counted from 0, or 0 for the only process."""
     workers: int = 1
-    """The number of workers that the supervisor has started together."""
+    """The number of workers that train together."""
+    start: str = ""
+    """Identifies the start of workers on several machines; an empty string if all are on this one."""
     guarding: Guarding = Guarding()
     lock_fd: int | None = None
     """The inherited descriptor that keeps the run directory locked as long as the script is alive."""

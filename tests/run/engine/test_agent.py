@@ -42,6 +42,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Assignmen
         run_root=str(run.path),
         entropy=ENTROPY,
         rank=0,
+        workers=1,
         attempt=1,
         guarding=json.loads(json.dumps(Guarding(guard=False)._asdict())),
         changes=(),

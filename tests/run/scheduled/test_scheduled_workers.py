@@ -81,9 +81,12 @@ def _causes(work: Any) -> list[tuple[int, str]]:
 
 
 def test_workers_of_a_job_form_one_cluster_in_a_folder_named_after_it(work):
-    ends = _all(work, "print(os.environ['TF_CONFIG'])", workers=3)
+    ends = _all(work, "print(os.environ['TF_CONFIG'], os.environ['OOMPH_HANDOVER'], sep='\\n')", workers=3)
     assert [end.code for end in ends] == [0, 0, 0], ends
-    configs = [json.loads(end.out) for end in ends]
+    configs, handovers = zip(*(map(json.loads, end.out.splitlines()) for end in ends), strict=True)
+    assert [(each["rank"], each["workers"]) for each in handovers] == [(rank, 3) for rank in range(3)]
+    (start,) = {each["start"] for each in handovers}
+    assert start == json.loads((work.run_dir / "gang/0.json").read_text())["call"]  # differs in the next start
     assert [each["task"] for each in configs] == [{"type": "worker", "index": rank} for rank in range(3)]
     (addresses,) = {tuple(each["cluster"]["worker"]) for each in configs}
     assert [each.partition(":")[0] for each in addresses] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]

@@ -75,13 +75,11 @@ class Borders:
     """Borders at which the test decides what happens."""
 
     def __init__(self, due=(), stop=0):
-        self.due, self.signum, self.arrived, self.common = due, stop, [], 0
+        self.due, self.signum, self.arrived, self.common, self.is_due = due, stop, [], 0, False
 
-    def arrive(self, steps, following, is_due, asked):
-        self.arrived.append((steps, following, is_due(), asked))
-
-    def is_due(self, steps):
-        return steps in self.due
+    def arrive(self, steps, at_once, is_due, asked):
+        self.arrived.append((steps, at_once, is_due(at_once, 0.0), asked))
+        self.is_due = steps in self.due
 
     def stop(self, steps):
         return self.signum
@@ -110,7 +108,7 @@ def test_worker_saves_where_all_do_and_says_where_it_would():
     assert of_a_worker(borders, 7)._is_due()
     assert not of_a_worker(borders, 8, at_once=2)._is_due()
     assert not of_a_worker(borders, 11)._is_due()  # its own interval is over, but nobody has decided that
-    assert borders.arrived == [(7, 8, False, 0), (8, 10, True, 0), (11, 12, True, 0)]
+    assert borders.arrived == [(7, 1, False, 0), (8, 2, True, 0), (11, 1, True, 0)]
 
 
 def test_process_without_other_workers_saves_by_its_own_interval():

@@ -41,7 +41,8 @@ from oomph.keras_bridge.workers import spans_workers
 from oomph.monitor.board import TrainingBoard
 from oomph.monitor.live.meter import Meter
 from oomph.monitor.live.pacing import Pacing, has_peers
-from oomph.protocol.borders import BorderFile, CommonBorders
+from oomph.protocol.border_boards import MappedBorderBoard, SharedBorderBoard
+from oomph.protocol.borders import CommonBorders
 from oomph.protocol.progress import Phase, Progress, read_progress
 from oomph.protocol.reasons import because
 from oomph.resume.training.call_place import Place, place_of_call
@@ -141,10 +142,15 @@ class Fits:
         if workers == 1 or session.run_dir is None or not session.is_owner_now() or not spans_workers(strategy):
             return None
         if self._borders is None:
-            first = session.run_dir if rank == 0 else session.run_dir.parent.parent
+            first, start = session.run_dir if rank == 0 else session.run_dir.parent.parent, session.handover.start
             try:
-                self._borders = CommonBorders(BorderFile(first, session.handover.attempt, rank, workers), rank)
-            except (OSError, ValueError) as error:
+                board = (
+                    SharedBorderBoard(first, start, rank, workers)
+                    if start
+                    else MappedBorderBoard(first, session.handover.attempt, rank, workers)
+                )
+                self._borders = CommonBorders(board, rank)
+            except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no thread can be started
                 self.warn_once(f"{first}: {error}: the workers do not save at the same steps")
         return self._borders
 
@@ -491,6 +497,8 @@ class Fits:
         self.is_over = True
         self.preemption.end()
         self.files.close()
+        if self._borders is not None:
+            self._borders.close()
         self.background.take(wait=True)
         self.meter.is_off = True
         for board in (self.witnesses, self._board):

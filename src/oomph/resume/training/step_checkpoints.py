@@ -157,17 +157,16 @@ class StepCheckpoints(ABC):
         """True if a checkpoint is due at this border. Called once at each."""
         steps = self._fits.steps
         if self._borders is None:
-            return self._will_be_due(0)
+            return self._will_be_due(0, 0.0)
         asked = self._fits.preemption.asked
         signum = signal.Signals[asked].value if asked else 0
-        following = self._training.steps_at_once
-        self._borders.arrive(steps, steps + following, lambda: self._will_be_due(following), signum)
-        return steps > self._saved_at_step and self._borders.is_due(steps)
+        self._borders.arrive(steps, self._training.steps_at_once, self._will_be_due, signum)
+        return steps > self._saved_at_step and self._borders.is_due
 
-    def _will_be_due(self, steps: int) -> bool:
-        """True if a checkpoint is due so many steps from here."""
+    def _will_be_due(self, steps: int, seconds: float) -> bool:
+        """True if a checkpoint is due so many steps and seconds from here."""
         since = self._fits.steps + steps - self._saved_at_step
-        return self._fits.interval.due(since, time.monotonic() - self._saved_at, self._cost())
+        return self._fits.interval.due(since, time.monotonic() + seconds - self._saved_at, self._cost())
 
     def _cost(self) -> Cost:
         fits, since = self._fits, time.monotonic() - self._saved_at

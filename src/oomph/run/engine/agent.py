@@ -157,7 +157,8 @@ class Agent:
         changes = tuple(change for change in named if change is not None)
         environ = surrounding(Settings(), changes, (), given.entropy) | self._environ
         guarding = Guarding.of_document(given.guarding)
-        passed = handover(guarding, changes, run, given.attempt, self._watch, given.rank)
+        start = f"{given.run}-{given.attempt}"
+        passed = handover(guarding, changes, run, given.attempt, self._watch, given.rank, given.workers, start)
         passed._replace(lock_fd=None).write(environ)  # the supervisor alone holds the lock
         python = given.python or sys.executable
         return Attempt(

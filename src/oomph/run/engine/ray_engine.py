@@ -325,6 +325,7 @@ def _assignments(job: GangJob) -> Iterator[Assignment]:
             run_root=str(job.run_dirs[0]),
             entropy=entropy,
             rank=rank,
+            workers=len(job.run_dirs),
             attempt=job.attempt,
             guarding=json.loads(json.dumps(job.guarding._asdict())),
             changes=tuple((change.name, change.value) for change in job.changes),

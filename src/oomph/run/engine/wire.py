@@ -37,6 +37,7 @@ class Assignment(NamedTuple):
     entropy: str
     """The entropy of the worker."""
     rank: int
+    workers: int
     attempt: int
     guarding: dict[str, Any]
     """The fields of `Guarding`."""

@@ -28,12 +28,13 @@ class Peers:
         self.path, self.rank, self.workers, self.host = path, mine.rank, mine.workers, mine.host
         self.addresses = () if mine.addresses else roster.addresses
         """The address of each worker by rank, or () if TF_CONFIG already has them."""
-        self._call = roster.call
+        self.call = roster.call
+        """Identifies the start."""
         self._looked_at = 0.0
 
     def announce(self, outcome: WorkerOutcome) -> None:
         """Let the others know how this worker has ended. If that fails, they notice it by themselves."""
-        document = {"schema": SCHEMA, "call": self._call, **outcome._asdict()}
+        document = {"schema": SCHEMA, "call": self.call, **outcome._asdict()}
         try:
             replace_own(self.path, _name(self.rank), json.dumps(document).encode())
         except OSError:
@@ -72,7 +73,7 @@ class Peers:
     def _read(self, rank: int) -> WorkerOutcome | None:
         try:
             content = read_own(self.path, _name(rank), _MOST_BYTES)
-            if json.loads(content).get("call") != self._call:
+            if json.loads(content).get("call") != self.call:
                 return None
             found = parsed(WorkerOutcome, content)
             return found._replace(rank=rank, host=shown_line(found.host), fault=shown_line(found.fault))

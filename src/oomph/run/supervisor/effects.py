@@ -107,6 +107,7 @@ def handover(
     watch: Watch,
     rank: int = 0,
     workers: int = 1,
+    start: str = "",
 ) -> Handover:
     """Build the handover that the supervisor passes to a process of the script, whose run directory is `run`."""
     beat_inode, stacks_inode = watch.inodes
@@ -117,6 +118,7 @@ def handover(
         attempt=attempt,
         rank=rank,
         workers=workers,
+        start=start,
         guarding=guarding,
         lock_fd=None if run is None else run.lock_fd,
         beat_fd=watch.beat_fd,

@@ -228,6 +228,7 @@ class Supervisor:
         if self._peers is not None and self._peers.addresses:
             cluster = Cluster(self._peers.addresses)
         assembly = None if cluster is None else Assembly(cluster, self._say_once, self._first_rank)
+        all_workers, start = (workers, "") if self._peers is None else (self._peers.workers, self._peers.call)
         gang = Gang(signals, self._settings.patience.terminate_seconds, self._tell_hang)
         if self._settings.engine is not None:
             self._place(self._settings.engine, gang, signals)
@@ -243,7 +244,8 @@ class Supervisor:
                 environ = surrounding(self._settings, changes, all_gpus, "" if run is None else run.record.entropy)
                 of_all = self._first_rank + rank
                 environ |= {} if cluster is None else cluster.environ_of(of_all)
-                handover(self._settings.guarding, changes, run, number, watch, of_all, workers).write(environ)
+                passed = handover(self._settings.guarding, changes, run, number, watch, of_all, all_workers, start)
+                passed.write(environ)
                 attempt = Attempt(
                     self._command.argv(self._python),
                     environ,
