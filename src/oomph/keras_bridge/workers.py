@@ -100,6 +100,20 @@ class Collectives:
         for group, of_device in numbers.items():
             self._next[group].update(of_device)
 
+    def give_back(self, taken: Numbers) -> None:
+        """Continue as if these numbers had not been taken."""
+        self.go_back({group: {on: self._next[group][on] - n for on, n in of.items()} for group, of in taken.items()})
+
+    def taken_by(self, concrete: Any) -> Numbers:
+        """Return how many numbers a traced function takes from each group and device when it is called."""
+        with self.at_rest():
+            before = self.numbers()
+            _ = concrete.captured_inputs  # each reading takes them
+            return {
+                group: {device: number - before[group][device] for device, number in of_device.items()}
+                for group, of_device in self.numbers().items()
+            }
+
     @contextmanager
     def at_rest(self) -> Iterator[None]:
         """Use up no numbers within the block, which exchanges nothing."""

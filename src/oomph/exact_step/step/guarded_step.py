@@ -122,7 +122,9 @@ class GuardedStep:
 
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once. If that fails, plain Keras takes over permanently."""
-        if not self._broken and batches.is_dataset_iterator(iterator):
+        if self._broken or self._full_batch.fetches_from(iterator):
+            return
+        if batches.is_dataset_iterator(iterator):
             try:
                 self._full_batch.prepare(iterator)
             except Exception as error:  # an error in oomph or in user code: plain Keras works, or raises its own error
@@ -198,7 +200,7 @@ class GuardedStep:
         rechecking = self.recheck is not None and self.recheck.is_due(steps)
         in_python = verifying or rechecking or self._on_noise is not None or self._full_batch.eagerly
         in_python = in_python or self._trained_with is not None
-        if isinstance(iterator, tf.data.Iterator) and self._is_whole and not in_python:
+        if self._full_batch.fetches_from(iterator) and self._is_whole and not in_python:
             outcome = self._full_batch.run(iterator)
             if not isinstance(outcome, Failed):
                 self._fingerprint, self._on_batch.has_fitted = self._full_batch.fingerprint, True
