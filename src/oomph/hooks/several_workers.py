@@ -98,7 +98,7 @@ def _averages_along_an_axis(strategy: Any) -> bool:
 
     def reduce(reduce_op: Any, value: Any, axis: Any = None) -> Any:
         axes.append(axis)
-        return strategy.experimental_local_results(value)[0]
+        return models.on_one_replica(value)
 
     with replaced(strategy, "reduce", reduce):
         KERAS.reduce_per_replica.value()(tf.constant(0.0), strategy, reduction="mean")

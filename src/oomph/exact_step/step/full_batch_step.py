@@ -140,15 +140,17 @@ class FullBatchStep:
             self._committed += self._per_step or 0
         self._steps = 1
 
-    def run(self, iterator: Any) -> Any:
+    def run(self, iterator: Any, take: Callable[[], Any] | None = None) -> Any:
         """Fetch one batch and train on it; return Keras' logs or Failed. Raises once the data is exhausted.
 
-        Call this only if the step `fetches_from` the iterator.
+        Args:
+            iterator: an iterator that the step `fetches_from`.
+            take: takes the batch of a step that a test refuses.
         """
         assert self._latest is not None
         form, started = self._latest[1], time.monotonic()
         if self._is_refused(lambda: None):
-            return self._refused(batches.without_optionals(next(iterator)))
+            return self._refused(batches.without_optionals(next(iterator) if take is None else take()))
         try:
             outcome = attempt(partial(form.run, iterator), END_OF_DATA)
         except END_OF_DATA:
