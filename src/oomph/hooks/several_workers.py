@@ -153,7 +153,7 @@ def _summing_at_once(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _is_summed(variable: Any) -> bool:
     """True if each replica has its own value of a variable, and reading it adds them up."""
     is_of_each = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
-    return is_of_each and variable.aggregation == tf.VariableAggregation.SUM
+    return bool(is_of_each and variable.aggregation == tf.VariableAggregation.SUM)
 
 
 class _Lengths:

@@ -107,7 +107,7 @@ def _in_the_graph(reduce: Callable[[], Any], value: Any) -> Any:
 
 def _arrival(value: Any) -> list[Any]:
     """Return tensors on the CPU that exist once the whole value does: an operation on a GPU ends before its result."""
-    parts = tf.nest.flatten(value, expand_composites=True)
+    parts: list[Any] = tf.nest.flatten(value, expand_composites=True)
     if parts[-1].dtype == tf.variant:  # a batch, which an iterator gives away only when it exists
         return parts
     with tf.control_dependencies(parts):
