@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from oomph import testing
 from oomph.errors import UnsupportedError
-from oomph.exact_step.commit import behind_barrier, held_bytes
+from oomph.exact_step.commit import HOST, behind_barrier, held_bytes
 from oomph.exact_step.micro_batch.micro_batch_step import EXCHANGES
 from oomph.exact_step.step.execution import Execution, Form, unpacked
 from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
@@ -401,6 +401,8 @@ class FullBatchStep:
         assert self._replicas.collectives is not None
         spec = batches.without_optionals(iterator.element_spec)
         state, (device,) = self._traced_state(spec), self._model.distribute_strategy.extended.worker_devices
+        if any(part.dtype == tf.string for part in batches.tensors_of(spec)):
+            device = HOST  # a GPU holds no text
         execution = Execution(1, self.completed, self._witnessed, device)
         form = Form(self._one, TENSORFLOW.iterator_spec.of(iterator), spec, state, [], execution)
         form.numbers = self._replicas.collectives.taken_by(self._one.get_concrete_function(spec))
