@@ -221,7 +221,7 @@ def _dense_parts(grads: Gradients) -> list[tf.Tensor]:
     return [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
 
 
-_HOST = "/CPU:0"
+HOST = "/CPU:0"
 _names = itertools.count()
 
 
@@ -252,13 +252,21 @@ class Hold:
     """The batch and state that a compiled step function holds while it runs.
 
     Args:
-        batch_dtypes: the dtypes of the batch, which stays on the host, where tf.data created it.
+        batch_dtypes: the dtypes of the batch.
         state: variables to roll back if the step fails.
         pinned: variables whose buffers must stay alive if the step fails (see `full_batch_step.py` on XLA).
+        device: where the batch stays: tf.data creates it on the host, and a strategy on the device of its replica.
     """
 
-    def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot], pinned: Sequence[Slot] = ()) -> None:
-        self._batch_area = _Area(_HOST, batch_dtypes) if batch_dtypes else None
+    def __init__(
+        self,
+        batch_dtypes: Sequence[tf.DType],
+        state: Sequence[Slot],
+        pinned: Sequence[Slot] = (),
+        device: str = HOST,
+    ) -> None:
+        self._device = device
+        self._batch_area = _Area(device, batch_dtypes) if batch_dtypes else None
         self._state = _areas_of(state)
         self._pinned = _areas_of(pinned)
 
@@ -268,8 +276,8 @@ class Hold:
             held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
         if self._batch_area is not None:
             held.append(self._batch_area.put(batch))
-        with tf.control_dependencies(held):
-            return [_identity_where_it_is(tensor) for tensor in batch]
+        with tf.control_dependencies(held), tf.device(self._device):
+            return [tf.identity(tensor) for tensor in batch]
 
     def clear(self) -> list[tf.Operation]:
         """Add operations that release everything that is held, and return them."""
@@ -293,8 +301,3 @@ def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
     for slot in slots:
         by_device[slot.device].append(slot)
     return [(_Area(device, [slot.dtype for slot in group]), group) for device, group in by_device.items()]
-
-
-def _identity_where_it_is(tensor: Any) -> tf.Tensor:
-    with tf.device(_HOST):
-        return tf.identity(tensor)

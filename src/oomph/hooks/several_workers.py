@@ -2,7 +2,8 @@
 
 Keras fails before its first step. To learn the shapes of a batch, it averages the first one over the workers, which
 TensorFlow refuses for a nest of tensors; and it averages the results of a step, which are single numbers, along their
-first axis. Each of the two is replaced only if Keras, asked at the beginning of a training, shows the error.
+first axis. Each of the two is replaced only if Keras, asked at the beginning of a training, shows the error. Workers
+exchange the results of a step together, and those of an epoch, since each exchange is a round trip.
 
 Source: https://github.com/keras-team/keras/issues/20585
 """
@@ -17,12 +18,13 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 
 from oomph.keras_bridge import models
+from oomph.keras_bridge.graph import compiled, tensorflow_variable
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.runtime.patching import patch, replaced
-from oomph.keras_bridge.workers import numbers_of_all, spans_workers
+from oomph.keras_bridge.workers import numbers_of_all, reduced_together, spans_workers
 from oomph.resume.training.fits import Fits
 
 _NUMBERS = {"auto": "MEAN", "mean": "MEAN", "sum": "SUM"}
@@ -55,6 +57,7 @@ def install(fits: Fits) -> None:
             _build(fits, self, KERAS.distributed_dataset.of(iterator))
 
     patch(cls, KERAS.build_before_steps.name_on(cls), build)
+    patch(cls, "get_metrics_result", _summing_at_once(cls.get_metrics_result))
 
 
 def _build(fits: Fits, model: Any, data: Any) -> None:
@@ -95,7 +98,7 @@ def _averages_along_an_axis(strategy: Any) -> bool:
 
     def reduce(reduce_op: Any, value: Any, axis: Any = None) -> Any:
         axes.append(axis)
-        return value
+        return models.on_one_replica(value)
 
     with replaced(strategy, "reduce", reduce):
         KERAS.reduce_per_replica.value()(tf.constant(0.0), strategy, reduction="mean")
@@ -112,9 +115,45 @@ def average_numbers(strategy: Any) -> None:
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
         if reduction not in _NUMBERS or not spans_workers(strategy):
             return original(values, strategy, reduction)
-        return tf.nest.map_structure(lambda each: strategy.reduce(_NUMBERS[reduction], each, axis=None), values)
+        reduced = reduced_together(strategy, _NUMBERS[reduction], tf.nest.flatten(values))
+        return tf.nest.pack_sequence_as(values, reduced)
 
     patch(*KERAS.reduce_per_replica.place, reduce_per_replica)
+
+
+def _summing_at_once(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return Keras' method that computes the results of all metrics, with one exchange for all of them.
+
+    Keras reads each of their variables by a collective operation of its own, which TensorFlow traces anew every time.
+    """
+    readers: WeakKeyDictionary[Any, tuple[list[Any], Callable[[], list[Any]]]] = WeakKeyDictionary()
+
+    @functools.wraps(original)
+    def get_metrics_result(self: Any) -> Any:
+        strategy = self.distribute_strategy
+        in_step = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
+        if in_step or not tf.executing_eagerly() or not spans_workers(strategy):
+            return original(self)
+        variables = [each for each in map(tensorflow_variable, self.metrics_variables) if _is_summed(each)]
+        known, read = readers.get(self, ([], list))
+        if [*map(id, known)] != [*map(id, variables)]:
+            read = compiled(functools.partial(reduced_together, strategy, "SUM", variables))
+            readers[self] = variables, read
+        sums, reduce = dict(zip(map(id, variables), read(), strict=True)), strategy.reduce
+
+        def reduce_what_is_left(reduce_op: Any, value: Any, axis: Any = None) -> Any:
+            return sums[id(value)] if id(value) in sums else reduce(reduce_op, value, axis=axis)
+
+        with replaced(strategy, "reduce", reduce_what_is_left):
+            return original(self)
+
+    return get_metrics_result
+
+
+def _is_summed(variable: Any) -> bool:
+    """True if each replica has its own value of a variable, and reading it adds them up."""
+    is_of_each = getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ
+    return bool(is_of_each and variable.aggregation == tf.VariableAggregation.SUM)
 
 
 class _Lengths:

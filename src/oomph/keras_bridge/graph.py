@@ -259,7 +259,7 @@ def inlined(concrete: Any, definition: Any = None) -> Callable[..., Any]:
     """
     traced = concrete.graph
     definition = definition or traced.as_graph_def(add_shapes=True)
-    count = len(traced.inputs) - len(traced.internal_captures)
+    count = len(traced.inputs) - len(traced.internal_captures) - len(TENSORFLOW.late_captures.get(traced, ()))
     arguments, captures = traced.inputs[:count], traced.inputs[count:]
     runs = [operation.name for operation in traced.control_outputs]
 

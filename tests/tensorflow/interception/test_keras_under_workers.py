@@ -90,6 +90,41 @@ def test_batch_is_taken_only_to_learn_its_shapes(features, layers, batches):
     assert (len(taken), len(said)) == (batches, batches)
 
 
+class Summed(SimpleNamespace):
+    """A variable of which each replica has its own value, and which the strategy adds up when it is read."""
+
+    synchronization, aggregation = tf.VariableSynchronization.ON_READ, tf.VariableAggregation.SUM
+
+
+def test_variables_of_all_metrics_are_exchanged_at_once_in_each_reading(monkeypatch):
+    """Keras reads them one after another, and gets the sums from before."""
+    strategy, exchanged = TwoWorkers(), []
+    total, count = Summed(value=tf.Variable(3.0)), Summed(value=tf.Variable(2.0))
+    monkeypatch.setattr(several_workers, "tensorflow_variable", lambda variable: variable)
+
+    def reduced_together(strategy, operation, variables):
+        exchanged.append((operation, len(variables)))
+        return [2 * each.value for each in variables]
+
+    monkeypatch.setattr(several_workers, "reduced_together", reduced_together)
+    monkeypatch.setattr(several_workers, "compiled", lambda function: function)
+
+    class Trainer:
+        distribute_strategy, metrics_variables = strategy, [total, count]
+
+        def get_metrics_result(self):
+            read = (self.distribute_strategy.reduce("SUM", each, axis=None) for each in self.metrics_variables)
+            return {"loss": float(next(read)) / float(next(read))}
+
+    read = several_workers._summing_at_once(Trainer.get_metrics_result)
+    trained = Trainer()
+    assert read(trained) == {"loss": 1.5}
+    total.value.assign(5.0)
+    assert read(trained) == {"loss": 2.5}
+    assert exchanged == [("SUM", 2)] * 2
+    assert "reduce" not in vars(strategy)
+
+
 def test_asking_leaves_model_and_strategy_as_they_were():
     strategy = TwoWorkers()
     model = model_of(strategy)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,14 +23,14 @@ import tensorflow as tf
 
 from oomph import testing
 from oomph.errors import UnsupportedError
-from oomph.exact_step.commit import behind_barrier, held_bytes
+from oomph.exact_step.commit import HOST, behind_barrier, held_bytes
 from oomph.exact_step.micro_batch.micro_batch_step import EXCHANGES
 from oomph.exact_step.step.execution import Execution, Form, unpacked
 from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.graph import Slot, SmallState, handles_of, written_slots
-from oomph.keras_bridge.models import calls_not_counted, optimizers_of
+from oomph.keras_bridge.models import calls_not_counted, on_one_replica, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.random_ops import hidden_draws_in
@@ -91,11 +92,13 @@ class FullBatchStep:
         self._steps = 1
         """The number of steps in the last execution that completed."""
         self._forms: dict[str, Form] = {}
+        self._latest: tuple[weakref.ref[Any], Form] | None = None
+        """The latest iterator, with its form: describing an iterator takes as long as running a small step."""
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
         """Maps each kind of distributed iterator to the spec of its batches and the state that the step writes.
 
-        Python fetches these batches, since a staging area cannot hold values that a strategy spreads over several
-        devices.
+        Python fetches these batches if a strategy spreads them over several devices of this process, since a staging
+        area can only hold what is on one device.
         """
         self._states: dict[Any, SmallState] = {}
         self._traced: list[Any] = []
@@ -111,13 +114,21 @@ class FullBatchStep:
             with calls_not_counted(self._model):
                 KERAS.symbolic_build.call(self._model, data_batch=batches.without_optionals(iterator.element_spec))
             return
-        key = str(iterator.element_spec)
-        if isinstance(iterator, tf.distribute.DistributedIterator):
+        if self.fetches_from(iterator):
+            return
+        key, is_distributed = str(iterator.element_spec), isinstance(iterator, tf.distribute.DistributedIterator)
+        if is_distributed and (not self._is_one_of_workers or self._model.steps_per_execution > 1):
             if key not in self._distributed:
                 spec = batches.without_optionals(iterator.element_spec)
                 self._distributed[key] = spec, self._traced_state(spec)
-        elif key not in self._forms:
-            self._forms[key] = self._form_of(iterator)
+            return
+        if key not in self._forms:
+            self._forms[key] = self._form_of_worker(iterator) if is_distributed else self._form_of(iterator)
+        self._latest = weakref.ref(iterator), self._forms[key]
+
+    def fetches_from(self, iterator: Any) -> bool:
+        """True if the step is prepared to take its batches from this iterator itself."""
+        return self._latest is not None and self._latest[0]() is iterator
 
     def count_commits(self) -> None:
         """Record that an execution is complete, so that its commits are not mistaken for those of a failed step."""
@@ -129,19 +140,27 @@ class FullBatchStep:
             self._committed += self._per_step or 0
         self._steps = 1
 
-    def run(self, iterator: Any) -> Any:
-        """Fetch one batch and train on it; return Keras' logs or Failed. Raises once the data is exhausted."""
-        form, started = self._forms[str(iterator.element_spec)], time.monotonic()
+    def run(self, iterator: Any, take: Callable[[], Any] | None = None) -> Any:
+        """Fetch one batch and train on it; return Keras' logs or Failed. Raises once the data is exhausted.
+
+        Args:
+            iterator: an iterator that the step `fetches_from`.
+            take: takes the batch of a step that a test refuses.
+        """
+        assert self._latest is not None
+        form, started = self._latest[1], time.monotonic()
         if self._is_refused(lambda: None):
-            return self._refused(batches.without_optionals(next(iterator)))
+            return self._refused(batches.without_optionals(next(iterator) if take is None else take()))
         try:
             outcome = attempt(partial(form.run, iterator), END_OF_DATA)
         except END_OF_DATA:
+            self._give_back(form)
             raise
         except BaseException:
             form.hold.clear()
             raise
         if isinstance(outcome, Failed):
+            self._give_back(form)
             return self._taken_back(form, outcome)
         if not form.proven:
             form.proven, form.lighter_at = True, self._lighter_at(time.monotonic() - started)
@@ -151,6 +170,11 @@ class FullBatchStep:
             self._steps = int(self.completed.numpy()) - form.completed
         logs, self.fingerprint = outcome
         return unpacked(logs)
+
+    def _give_back(self, form: Form) -> None:
+        """Continue with the numbers for which the other workers wait: this one has only taken part in the fetch."""
+        if self._replicas.collectives is not None:
+            self._replicas.collectives.give_back(form.numbers)
 
     def _lighter_at(self, seconds: float) -> float | None:
         """Return when, on the monotonic clock, a form may hold less and rely on checkpoints instead; None if never.
@@ -230,7 +254,7 @@ class FullBatchStep:
 
     def knows_size(self) -> bool:
         """True if Keras knows the size of every batch when it traces its step."""
-        specs = [form.spec for form in self._forms.values()]
+        specs = [on_one_replica(form.spec) for form in self._forms.values()]
         specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
         if self.eagerly or not specs:
             return True
@@ -367,6 +391,22 @@ class FullBatchStep:
         pinned = self.committed_slots() if self.pins else []
         execution = Execution(self._model.steps_per_execution, self.completed, self._witnessed)
         return Form(self._one, iterator_spec, spec, state, pinned, execution)
+
+    @property
+    def _is_one_of_workers(self) -> bool:
+        """True if other processes train along, and this one is a single replica."""
+        return self._replicas.collectives is not None and self._replicas.count == 1
+
+    def _form_of_worker(self, iterator: Any) -> Form:
+        assert self._replicas.collectives is not None
+        spec = batches.without_optionals(iterator.element_spec)
+        state, (device,) = self._traced_state(spec), self._model.distribute_strategy.extended.worker_devices
+        if any(part.dtype == tf.string for part in batches.tensors_of(spec)):
+            device = HOST  # a GPU holds no text
+        execution = Execution(1, self.completed, self._witnessed, device)
+        form = Form(self._one, TENSORFLOW.iterator_spec.of(iterator), spec, state, [], execution)
+        form.numbers = self._replicas.collectives.taken_by(self._one.get_concrete_function(spec))
+        return form
 
     def _as_keras_traces(self, spec: Any) -> Any:
         """Return the spec that Keras' own function would be traced for.

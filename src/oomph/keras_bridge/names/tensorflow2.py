@@ -16,6 +16,7 @@ _ITERATORS = "tensorflow.python.data.ops.iterator_ops"
 _FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 _STRATEGIES = "tensorflow.python.distribute.distribute_lib"
 _COLLECTIVES = "tensorflow.python.distribute.cross_device_ops"
+_INPUT = "tensorflow.python.distribute.input_lib"
 _STEP, _RESUME = Feature.EXACT_STEP, Feature.RESUME
 
 
@@ -85,7 +86,7 @@ class TensorFlow2:
     structured_function = Attribute(
         "tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING | Feature.OBJECTS
     )
-    original_dataset = Attribute("tensorflow.python.distribute.input_lib", "_original_dataset", _RESUME)
+    original_dataset = Attribute(_INPUT, "_original_dataset", _RESUME)
     generator_state = Attribute(_DATASETS, "_GeneratorState", Feature.OBJECTS)
     generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
     dataset_of_iterator = Attribute(_ITERATORS, "_dataset", _RESUME)
@@ -95,9 +96,8 @@ class TensorFlow2:
     element_spec = Attribute("tensorflow.python.data.ops.optional_ops", "_element_spec", _STEP)
     spec_of_each_replica = Attribute("tensorflow.python.distribute.values", "_value_specs", _RESUME)
     owned_iterator = Global(_ITERATORS, "OwnedIterator", Feature.INPUT_WAIT)
-    distributed_iterator = Global(
-        "tensorflow.python.distribute.input_lib", "DistributedIteratorBase", Feature.INPUT_WAIT
-    )
+    worker_iterator = Global(_INPUT, "_SingleWorkerDatasetIteratorBase", Feature.INPUT_WAIT)
+    agreement_on_data = Global(_INPUT, "_calculate_replicas_with_values", Feature.ALL_REDUCE_TIME)
     is_deterministic = Global(
         "tensorflow.python.framework.config", "is_op_determinism_enabled", Feature.INPUT_WAIT | Feature.ALL_REDUCE_TIME
     )
