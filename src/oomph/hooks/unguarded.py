@@ -25,6 +25,7 @@ from oomph.api.custom_step import steps_before
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, Step, facts_of_probe
+from oomph.files.user_code import OURS
 from oomph.journal.events import GuardFailed, LoopSeen, Oom, ProbeFailed, Recovered, TrainedOutsideFit
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -40,6 +41,7 @@ from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import call_site
 from oomph.script.kept_micro_batches import Start
 from oomph.script.loop_location import enclosing_loops
+from oomph.script.script_line import unseen
 from oomph.script.session import Session
 
 _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
@@ -144,6 +146,7 @@ def _watch_loops(seen: _Seen) -> None:
         return getattr(running, "function", None) or (calls[-1] if calls else None)
 
     @functools.wraps(apply)
+    @unseen
     def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not being_handled():
             outermost = traced()
@@ -157,6 +160,7 @@ def _watch_loops(seen: _Seen) -> None:
         return apply(self, *args, **kwargs)
 
     @functools.wraps(call)
+    @unseen
     def watched_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(running, "function", None) is not None:
             return call(self, *args, **kwargs)
@@ -184,10 +188,21 @@ def _watch_loops(seen: _Seen) -> None:
 def _watch_tracing(seen: _Seen) -> None:
     row = TENSORFLOW.create_concrete_function
     create = row.value()
+    stack_filter: Any = TENSORFLOW.stack_filter.value()
+
+    class OurFrames(stack_filter):  # type: ignore[misc]
+        """Leaves oomph's frames out of the stacks that TensorFlow keeps of operations, and shows in their errors."""
+
+        def get_filtered_filenames(self) -> frozenset[str]:
+            files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+            ours = frozenset(file for file in files if file.startswith(OURS))
+            return ours | self.parent.get_filtered_filenames()  # type: ignore[no-any-return]
 
     @functools.wraps(create)
+    @unseen
     def create_concrete_function(*args: Any, **kwargs: Any) -> Any:
-        return seen.trace(lambda: create(*args, **kwargs))
+        with OurFrames():
+            return seen.trace(lambda: create(*args, **kwargs))
 
     patch(*row.place, create_concrete_function)
 
@@ -199,7 +214,7 @@ _WATCHES = {
 }
 
 
-_NOT_RESUMABLE = "guarding steps outside a resumable fit: they are recovered in process, but not checkpointed"
+_NOT_RESUMABLE = "guarding steps outside a resumable fit: batches are split where possible, but nothing is checkpointed"
 
 
 class WatchedSteps:

@@ -63,6 +63,7 @@ class TensorFlow2:
         "_create_concrete_function",
         Feature.TRACING,
     )
+    stack_filter = Global("tensorflow.python.util.tf_stack", "StackTraceFilter", Feature.TRACING)
     graph_functions = Attribute("tensorflow.python.framework.ops", "_functions", Feature.PLANNING)
     # -- data
     dataset_inputs = Attribute(_DATASETS, "_inputs", _RESUME)
