@@ -116,7 +116,7 @@ def test_killed_fits_repeat_only_the_steps_since_the_last_common_checkpoint(work
     assert ("finished-fit0" in other) == (at == "end")
     resumed = [facts(read_journal(run), Resumed) for run in (ended.folder, ended.folder / "workers" / "1")]
     assert {each.name for (each,) in resumed} == {own[-1]}
-    assert (ended.summary["attempts"], ended.summary["exactness"]) == (2, "replayed")
+    assert (ended.summary["attempts"], ended.summary["exactness"]) == (2, "verified")
     assert ended.summary["steps_repeated"] == (120 if at == "end" else 70) - resumed[0][0].steps
 
 

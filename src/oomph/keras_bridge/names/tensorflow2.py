@@ -87,6 +87,8 @@ class TensorFlow2:
         "tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING | Feature.OBJECTS
     )
     original_dataset = Attribute("tensorflow.python.distribute.input_lib", "_original_dataset", _RESUME)
+    input_options = Attribute("tensorflow.python.distribute.input_lib", "_options", Feature.SEVERAL_WORKERS)
+    iterators_of_workers = Attribute("tensorflow.python.distribute.input_lib", "_iterators", Feature.SEVERAL_WORKERS)
     generator_state = Attribute(_DATASETS, "_GeneratorState", Feature.OBJECTS)
     generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
     dataset_of_iterator = Attribute(_ITERATORS, "_dataset", _RESUME)
