@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import tensorflow as tf
 
@@ -40,7 +40,7 @@ def install(fits: Fits) -> None:
     cls = KERAS.trainer.value()
     if support.lacks(Feature.SEVERAL_WORKERS) or not KERAS.build_before_steps.on(cls):
         return
-    original, lengths = KERAS.build_before_steps.of(cls), _Lengths()
+    original, lengths, known = KERAS.build_before_steps.of(cls), _Lengths(), WeakSet[Any]()
     lengths.keep()
 
     @functools.wraps(original)
@@ -50,7 +50,8 @@ def install(fits: Fits) -> None:
             original(self, iterator=iterator, data_batch=data_batch)
             return
         average_numbers(strategy)
-        if iterator is not None:
+        if iterator is not None and iterator not in known:  # Keras keeps that of the validation data
+            known.add(iterator)
             lengths.agree(strategy, iterator)
             _compare_orders(fits, strategy, KERAS.distributed_dataset.of(iterator))
         if iterator is None or not _averages_nests(self, original):
@@ -158,7 +159,7 @@ def _averages_nests(model: Any, build: Any) -> bool:
 
 
 class _OneBatch:
-    """An epoch with a single batch, in the form that Keras reads: it is iterated over, before Keras 3.7 enumerated."""
+    """An epoch with a single batch, in the forms in which Keras 3.15 and Keras 3.5 read it."""
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
@@ -210,7 +211,7 @@ class _Lengths:
         """Maps Keras' epoch iterators to numbers of batches, or to None where only the data shows its end."""
 
     def keep(self) -> None:
-        """Let Keras' epoch iterators return to the agreed length whenever they are reset, as they are since 3.7."""
+        """Let Keras' epoch iterators return to the agreed length whenever they are reset. Keras 3.5 never does."""
         cls = KERAS.epochs.value()
         if not KERAS.reset_epochs.on(cls):
             return
@@ -225,8 +226,8 @@ class _Lengths:
         patch(cls, KERAS.reset_epochs.name_on(cls), reset)
 
     def agree(self, strategy: Any, epochs: Any) -> None:
-        """Agree with all workers on the length of an epoch, once for each iterator, before its first epoch."""
-        if epochs.steps_per_epoch is None and epochs not in self._agreed:
+        """Agree with all workers on the length of an epoch, before its first one."""
+        if epochs.steps_per_epoch is None:
             counts = numbers_of_all(strategy, _batches_here(strategy, epochs))
             self._agreed[epochs] = epochs._num_batches = max(counts) if min(counts) else None
 
@@ -246,8 +247,8 @@ def _batches_here(strategy: Any, epochs: Any) -> int:
 def one_by_one(model: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return Keras' function for a step, or one that runs several steps per execution one after another.
 
-    TensorFlow cannot run collective operations within the loop that Keras compiles for them. Before 3.7, Keras lets
-    Python unroll the loop, and makes a single function of all.
+    TensorFlow cannot run collective operations within the loop that Keras compiles for them. Keras 3.5 lets Python
+    unroll the loop, and makes a single function of all.
     """
     is_unrolled = isinstance(function, tf.types.experimental.PolymorphicFunction)
     if int(model.steps_per_execution) == 1 or is_unrolled or not spans_workers(model.distribute_strategy):
