@@ -25,7 +25,6 @@ from oomph.api.custom_step import steps_before
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, Step, facts_of_probe
-from oomph.files.user_code import OURS
 from oomph.journal.events import GuardFailed, LoopSeen, Oom, ProbeFailed, Recovered, TrainedOutsideFit
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -193,10 +192,13 @@ def _watch_tracing(seen: _Seen) -> None:
     class OurFrames(stack_filter):  # type: ignore[misc]
         """Leaves oomph's frames out of the stacks that TensorFlow keeps of operations, and shows in their errors."""
 
+        def __init__(self) -> None:
+            super().__init__()
+            ours = [module for name, module in list(sys.modules.items()) if name.startswith("oomph.")]
+            self._ours = frozenset(str(module.__file__) for module in ours)
+
         def get_filtered_filenames(self) -> frozenset[str]:
-            files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
-            ours = frozenset(file for file in files if file.startswith(OURS))
-            return ours | self.parent.get_filtered_filenames()  # type: ignore[no-any-return]
+            return self._ours | self.parent.get_filtered_filenames()  # type: ignore[no-any-return]
 
     @functools.wraps(create)
     @unseen
