@@ -130,7 +130,10 @@ def _build(fits: Fits, model: Any, data: Any) -> None:
     """Build the model and its metrics for the shapes that the data states, without taking a batch if possible."""
     batch = data.element_spec
     if not _tells_enough(model, batch):
-        fits.say_once("the data does not state its shapes: its first batch is taken twice, first for them alone")
+        fits.say_once(
+            "the data does not state its shapes, as tf.ensure_shape does: its first batch is taken twice, first for "
+            "them alone, and a worker whose data ends before that of the others may fail"
+        )
         batch = next(iter(data))
     models.build_for(model, batch)
 
