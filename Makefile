@@ -17,6 +17,7 @@ HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/te
 	tests/end_to_end/test_forged.py tests/end_to_end/test_other_keras.py
 THREE := -n 3 --dist loadfile --no-loadscope-reorder
 ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
+OF_WORKERS := "fit_trains and not other and not two or undisturbed_training and not both and not four"
 COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
 # Where it is set, as in many images for containers, each of a thousand processes would compile oomph and the tests anew.
@@ -60,12 +61,13 @@ check: $(READY) ## style, types and the directions between the packages
 rig: ## build the fake NVIDIA driver and libraries of tests/rig (needs gcc)
 	sh tests/rig/build.sh tests/rig/built
 
-compat: ## the exact step with TensorFlow 2.17 and Keras 3.5, in an environment of its own (Python 3.10 to 3.12)
+compat: ## the exact step and fit of several workers with TensorFlow 2.17 and Keras 3.5, in an environment of its own (Python 3.10 to 3.12)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || { echo "TensorFlow 2.17 does not exist for this Python: skipped"; exit 0; } && \
 	{ test -x $(OLDER)/bin/python || $(PYTHON) -m venv $(OLDER); } && \
 	$(OLDER)/bin/python -m pip install --quiet --editable . 'tensorflow==2.17.*' 'keras==3.5.*' pytest pytest-timeout hypothesis && \
-	$(OLDER)/bin/python -m pytest -m "not slow and not gpu and not rig" tests/tensorflow/names && \
-	$(OLDER)/bin/python -m pytest -m "not gpu and not rig" -k "test_same or graph" $(COMPATIBLE)
+	$(OLDER)/bin/python -m pytest -m "not slow and not gpu and not rig" tests/tensorflow/names tests/tensorflow/interception && \
+	$(OLDER)/bin/python -m pytest -m "not gpu and not rig" -k "test_same or graph" $(COMPATIBLE) && \
+	$(OLDER)/bin/python -m pytest -k $(OF_WORKERS) tests/end_to_end/test_fit_of_workers.py
 
 next-keras: ## look for oomph's private names in the newest Keras and TensorFlow: nightly builds, else pre-releases
 	rm -rf $(NEXT) && $(PYTHON) -m venv $(NEXT)

@@ -40,6 +40,7 @@ from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import call_site
 from oomph.script.kept_micro_batches import Start
 from oomph.script.loop_location import enclosing_loops
+from oomph.script.script_line import unseen
 from oomph.script.session import Session
 
 _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
@@ -144,6 +145,7 @@ def _watch_loops(seen: _Seen) -> None:
         return getattr(running, "function", None) or (calls[-1] if calls else None)
 
     @functools.wraps(apply)
+    @unseen
     def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not being_handled():
             outermost = traced()
@@ -157,6 +159,7 @@ def _watch_loops(seen: _Seen) -> None:
         return apply(self, *args, **kwargs)
 
     @functools.wraps(call)
+    @unseen
     def watched_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(running, "function", None) is not None:
             return call(self, *args, **kwargs)
@@ -184,10 +187,24 @@ def _watch_loops(seen: _Seen) -> None:
 def _watch_tracing(seen: _Seen) -> None:
     row = TENSORFLOW.create_concrete_function
     create = row.value()
+    stack_filter: Any = TENSORFLOW.stack_filter.value()
+
+    class OurFrames(stack_filter):  # type: ignore[misc]
+        """Leaves oomph's frames out of the stacks that TensorFlow keeps of operations, and shows in their errors."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            ours = [module for name, module in list(sys.modules.items()) if name.startswith("oomph.")]
+            self._ours = frozenset(str(module.__file__) for module in ours)
+
+        def get_filtered_filenames(self) -> frozenset[str]:
+            return self._ours | self.parent.get_filtered_filenames()  # type: ignore[no-any-return]
 
     @functools.wraps(create)
+    @unseen
     def create_concrete_function(*args: Any, **kwargs: Any) -> Any:
-        return seen.trace(lambda: create(*args, **kwargs))
+        with OurFrames():
+            return seen.trace(lambda: create(*args, **kwargs))
 
     patch(*row.place, create_concrete_function)
 
@@ -199,7 +216,7 @@ _WATCHES = {
 }
 
 
-_NOT_RESUMABLE = "guarding steps outside a resumable fit: they are recovered in process, but not checkpointed"
+_NOT_RESUMABLE = "guarding steps outside a resumable fit: batches are split where possible, but nothing is checkpointed"
 
 
 class WatchedSteps:

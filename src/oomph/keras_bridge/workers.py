@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -81,6 +82,36 @@ def reduced_together(strategy: Any, operation: str, values: Sequence[Any]) -> li
         for place, part, piece in zip(places, rows[0], pieces, strict=True):
             reduced[place] = tf.reshape(piece, tf.shape(part))
     return [reduced[place] for place in range(len(values))]
+
+
+def with_saved_iterators(strategy: Any, dataset: Any) -> Any:
+    """Return a distributed dataset with iterators that TensorFlow can save if that costs nothing, else the given one.
+
+    TensorFlow's usual ones read ahead onto the devices, and cannot be saved: "GeneratorDataset does not support
+    checkpointing". Without reading ahead, a worker has a plain iterator. A CPU needs no copy on the device.
+
+    Source: `_should_use_multi_device_iterator` in tensorflow/python/distribute/input_lib.py
+    """
+    if not spans_workers(strategy) or TENSORFLOW.input_options.get(dataset, strategy) is not None:
+        return dataset
+    if [tf.DeviceSpec.from_string(each).device_type for each in strategy.extended.worker_devices] != ["CPU"]:
+        return dataset
+    one_by_one = tf.distribute.InputReplicationMode.PER_REPLICA
+    options = tf.distribute.InputOptions(experimental_fetch_to_device=False, experimental_replication_mode=one_by_one)
+    own = copy.copy(dataset)  # a function of the script that takes the usual iterators would not take the others
+    TENSORFLOW.input_options.put(own, options)
+    return own
+
+
+def own_iterator(iterator: Any) -> Any:
+    """Return the iterator from which a distributed one takes this worker's batches, or else the given iterator.
+
+    The former can be saved, and taking a batch from it involves no other worker.
+    """
+    is_distributed = isinstance(iterator, tf.distribute.DistributedIterator)
+    iterators: Any = TENSORFLOW.iterators_of_workers.get(iterator, ()) if is_distributed else ()
+    held = vars(iterators[0]).values() if len(iterators) == 1 else ()
+    return next((each for each in held if isinstance(each, tf.data.Iterator)), iterator)
 
 
 Numbers = dict[int, dict[str, int]]

@@ -64,6 +64,7 @@ class TensorFlow2:
         "_create_concrete_function",
         Feature.TRACING,
     )
+    stack_filter = Global("tensorflow.python.util.tf_stack", "StackTraceFilter", Feature.TRACING)
     graph_functions = Attribute("tensorflow.python.framework.ops", "_functions", Feature.PLANNING)
     # -- data
     dataset_inputs = Attribute(_DATASETS, "_inputs", _RESUME)
@@ -87,6 +88,8 @@ class TensorFlow2:
         "tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING | Feature.OBJECTS
     )
     original_dataset = Attribute(_INPUT, "_original_dataset", _RESUME)
+    input_options = Attribute(_INPUT, "_options", Feature.SEVERAL_WORKERS)
+    iterators_of_workers = Attribute(_INPUT, "_iterators", Feature.SEVERAL_WORKERS)
     generator_state = Attribute(_DATASETS, "_GeneratorState", Feature.OBJECTS)
     generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
     dataset_of_iterator = Attribute(_ITERATORS, "_dataset", _RESUME)

@@ -161,7 +161,7 @@ NOT_LOADED = (
 NO_PYTHON = "the command ran unguarded: no Python in it loaded oomph (is there one? -I, -E and -S keep oomph out)"
 NO_RECORD = "without a run directory, there is no record of whether training was guarded"
 NONE_SEEN = "no training was seen, so nothing was guarded"
-RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
+RECOVERED = "batches that do not fit are split where possible; nothing is saved, so that a restart starts it over"
 NOT_ASKED = f"unguarded, as --no-guard requests: {SUPERVISED}"
 
 
