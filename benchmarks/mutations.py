@@ -398,9 +398,9 @@ MUTATIONS = (
     ),
     Mutation(
         "the optimizer's count of steps is not kept",
-        "resume/state/training_state.py",
-        "for optimizer in optimizers_of(model) for variable in optimizer.variables]",
-        "for optimizer in optimizers_of(model) for variable in optimizer.variables[1:]]",
+        "keras_bridge/models.py",
+        "for variable in keras.variables_of(optimizer)]",
+        "for variable in keras.variables_of(optimizer)[1:]]",
         "tensorflow/state",
     ),
     Mutation(

@@ -19,6 +19,7 @@ import tensorflow as tf
 from oomph.errors import ExamineError
 from oomph.keras_bridge.batch.batches import without_optionals
 from oomph.keras_bridge.code import is_users, set_by_libraries
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.replacements import UNGUARDED_KINDS
@@ -43,12 +44,18 @@ def require_compiled(model: Any) -> None:
 def optimizers_of(model: Any) -> list[Any]:
     """Return a model's optimizers: the one it was compiled with, and any in its attributes."""
     found: list[Any] = []
-    kind = KERAS.optimizer.value()
+    kinds = dialect_of(model).optimizers
     for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # custom loops do not compile the model
         for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, kind) and not any(one is known for known in found):
+            if isinstance(one, kinds) and not any(one is known for known in found):
                 found.append(one)
     return found
+
+
+def optimizer_variables_of(model: Any) -> list[Any]:
+    """Return the variables of a model's optimizers."""
+    keras = dialect_of(model)
+    return [variable for optimizer in optimizers_of(model) for variable in keras.variables_of(optimizer)]
 
 
 def innermost(optimizer: Any) -> Any:
@@ -88,7 +95,7 @@ def build_for(model: Any, batch: Any) -> None:
     Tracing cannot create the variables of layers and metrics there.
     """
     with model.distribute_strategy.scope():
-        KERAS.symbolic_build.call(model, data_batch=on_one_replica(without_optionals(batch)))
+        dialect_of(model).build(model, on_one_replica(without_optionals(batch)))
 
 
 def on_one_replica(batch: Any) -> Any:

@@ -24,8 +24,9 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import handles_of, written_slots
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.models import optimizer_variables_of, optimizers_of
 from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_state
 from oomph.keras_bridge.workers import collectives_in
 from oomph.terminal.wrapping import shortened
@@ -81,7 +82,7 @@ class MicroBatchStep:
     """
 
     def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
-        self._model, self.trains = model, trains
+        self._model, self.trains, self._keras = model, trains, dialect_of(model)
         self.replicas = Replicas(model.distribute_strategy)
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
@@ -203,7 +204,7 @@ class MicroBatchStep:
 
         def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
             here.traced = _Traced(
-                MicroBatchLosses(frame if correct else None, self.eagerly),
+                MicroBatchLosses(frame if correct else None, self.eagerly, self._keras),
                 MicroBatchMetrics(self._model),
                 GradientCapture(frame, self.summed),
                 SlicedRandomOps(frame, batches.length_of(part), self._draws, bool(self._model.jit_compile)),
@@ -226,7 +227,7 @@ class MicroBatchStep:
             return lambda: getattr(traced(), name, None)
 
         with ExitStack() as undo:
-            undo.enter_context(MicroBatchLosses.replaced(each("losses")))
+            undo.enter_context(MicroBatchLosses.replaced(each("losses"), self._keras))
             undo.enter_context(MicroBatchMetrics.replaced(self._model, each("metrics")))
             undo.enter_context(GradientCapture.replaced(optimizers_of(self._model), each("applied")))
             undo.enter_context(SlicedRandomOps.replaced(each("draws")))
@@ -266,8 +267,7 @@ class MicroBatchStep:
             return EXCHANGES
         if not self.trains or self.applied is None:
             return ""
-        weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
-        weights += list(self._model.trainable_variables)
+        weights = [*optimizer_variables_of(self._model), *self._model.trainable_variables]
         if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
             return BY_ITSELF
         return self._after.reason(concrete.graph, self.applied.before, handles_of(self._model.trainable_variables))

@@ -29,6 +29,7 @@ from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import FEW_SAMPLES, SAMPLES, Probe, ProbeFinding, coarsest_type
 from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
@@ -216,7 +217,7 @@ def _at_rest(layers: list[Any]) -> Iterator[None]:
 def _names(model: Any) -> dict[int, str]:
     """Return the names of state variables, keyed by the ids of their handles."""
     names: dict[int, str] = {}
-    kinds = (("", model.non_trainable_variables), (METRIC, model.metrics_variables))
+    kinds = (("", model.non_trainable_variables), (METRIC, dialect_of(model).metrics_variables(model)))
     for kind, variables in kinds:
         for variable in variables:
             name = kind + str(getattr(variable, "path", variable.name))
