@@ -7,7 +7,6 @@ two methods.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +18,7 @@ import tensorflow as tf
 from oomph.errors import ExamineError
 from oomph.keras_bridge.batch.batches import without_optionals
 from oomph.keras_bridge.code import is_users, set_by_libraries
-from oomph.keras_bridge.dialects import dialect_of
+from oomph.keras_bridge.dialects import dialect_of, root_of_keras_2
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.replacements import UNGUARDED_KINDS
@@ -27,9 +26,7 @@ from oomph.protocol.replacements import UNGUARDED_KINDS
 
 def is_of_keras_2(thing: Any) -> bool:
     """True for an object of Keras 2, which may be in use beside Keras 3 as tf_keras."""
-    kind: Any = type(thing)
-    packages = {base.__module__.partition(".")[0] for base in kind.__mro__} & {"keras", "tf_keras"}
-    return any(str(getattr(sys.modules.get(name), "__version__", "")).startswith("2.") for name in packages)
+    return root_of_keras_2(type(thing)) is not None
 
 
 def require_compiled(model: Any) -> None:

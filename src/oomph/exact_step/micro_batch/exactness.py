@@ -248,10 +248,10 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
     Args:
         step: the method to guard, "train_step" or "test_step".
     """
-    lacking = support.lacks(Feature.EXACT_STEP)
+    keras: Any = dialect_of(model)
+    lacking = support.lacks(Feature.EXACT_STEP, keras.names)
     if lacking:
         return Promise(RESTART_ONLY, lacking)
-    keras: Any = dialect_of(model)
     if type(model).make_train_function is not keras.trainer.make_train_function:
         return Promise(RESTART_ONLY, "custom make_train_function")
     if tf.distribute.has_strategy() and keras.strategy_of(model) is None:
@@ -307,7 +307,7 @@ def _unknown_step(model: Any, step: str) -> str:
 
 
 def _unknown_loss(model: Any) -> str:
-    return "no loss in compile" if model.loss is None else unproved_loss(model)
+    return "no loss in compile" if model.loss is None or model.loss == {} else unproved_loss(model)
 
 
 def _unknown_layer(model: Any) -> str:

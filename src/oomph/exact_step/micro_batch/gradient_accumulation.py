@@ -90,7 +90,7 @@ class AccumulatedStep:
             size: the number of samples on the busiest replica.
             small: the state that the step writes, apart from weights.
         """
-        self.micro_step.trace(batch)
+        self.micro_step.trace(batch, small)
         if self._small is not small:
             self._small = small
             self._moving = MovingStatistics(self._model, small.slots, self._keras.metrics_variables(self._model))

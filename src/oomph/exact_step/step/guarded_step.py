@@ -83,7 +83,7 @@ class GuardedStep:
         """Takes the next batch if there are several workers, or None. They agree each time if any of them has one."""
         self._full_batch = FullBatchStep(model, step, trains, can_go_back, witnessed)
         commits = self._full_batch.commits if trains else None
-        divided = partial(Division, model, step, commits, promise, choice, combine)
+        divided = partial(Division, model, step, commits, promise, choice, combine, self._full_batch.draws)
         self._on_batch = StepOnBatch(model, self._full_batch, divided)
         self._search = self._on_batch.search
         self._step = step

@@ -6,6 +6,6 @@ model, an optimizer or a metric belongs to.
 
 from oomph.keras_bridge.dialects.dialect import Apply, Dialect, LossHooks
 from oomph.keras_bridge.dialects.of_keras3 import KERAS_3
-from oomph.keras_bridge.dialects.selection import dialect_of
+from oomph.keras_bridge.dialects.selection import dialect_of, keras_2, root_of_keras_2
 
-__all__ = ["KERAS_3", "Apply", "Dialect", "LossHooks", "dialect_of"]
+__all__ = ["KERAS_3", "Apply", "Dialect", "LossHooks", "dialect_of", "keras_2", "root_of_keras_2"]

@@ -71,6 +71,10 @@ class Dialect(Protocol):
         """Build a model and its metrics for batches of this spec, without running them, if this Keras can."""
         ...
 
+    def traced_again(self, model: Any) -> AbstractContextManager[None]:
+        """Within the block, a step may be traced once more; what only traces change is as before afterwards."""
+        ...
+
     def reduced(self, logs: Any, strategy: Any) -> Any:
         """Reduce the logs of a strategy's replicas as Keras does."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -50,6 +50,9 @@ class Keras3Dialect:
 
     def build(self, model: Any, batch: Any) -> None:
         KERAS.symbolic_build.call(model, data_batch=batch)
+
+    def traced_again(self, model: Any) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def reduced(self, logs: Any, strategy: Any) -> Any:
         return KERAS.reduce_per_replica.value()(logs, strategy, reduction="auto")
