@@ -56,8 +56,8 @@ MUTATIONS = (
     Mutation(
         "an optimizer's slots need not be finite",
         "resume/state/training_state.py",
-        "[*model.trainable_variables, *_optimizer_variables(model)]}",
-        "[*model.trainable_variables]}",
+        "[*model.trainable_variables, *optimizer_variables_of(model)]",
+        "[*model.trainable_variables]",
         "tensorflow/state/test_training_state.py",
     ),
     Mutation(
