@@ -33,6 +33,18 @@ for look in (lambda: oomph.plan(model, x), lambda: oomph.check(model, x, y)):
     except Exception as error:
         print(type(error).__name__, error)
 """
+_BESIDE_KERAS_3 = """
+import keras
+import numpy as np
+import tf_keras
+
+x, y = np.ones((64, 4), "float32"), np.ones((64, 1), "float32")
+for each in (tf_keras, keras):
+    each.utils.set_random_seed(3)
+    model = each.Sequential([each.layers.Input((4,)), each.layers.Dense(8, "tanh"), each.layers.Dense(1)])
+    model.compile("adam", "mse")
+    print(*model.fit(x, y, epochs=2, verbose=0).history["loss"])
+"""
 _LOOP = """
 optimizer = tf.keras.optimizers.legacy.Adam()
 losses = []
@@ -49,12 +61,13 @@ _SHORT_OF_MEMORY = """
 import sys
 if "--short" in sys.argv:
     from oomph.testing import OutOfMemory, injecting
-    injecting(OutOfMemory(samples=20, after=1)).__enter__()
+    short = injecting(OutOfMemory(samples=20, after=1))
+    short.__enter__()
 model.add(tf.keras.layers.Dropout(0.3))
 model.add(tf.keras.layers.Dense(1))
 model.compile("adam", "mse", metrics=["mae"])
 fitted = model.fit(x, y, batch_size=32, epochs=2, verbose=0, validation_data=(x, y))
-print(*[f"{number:.5f}" for numbers in fitted.history.values() for number in numbers])
+print(*[number for numbers in fitted.history.values() for number in numbers])
 """
 
 
@@ -69,10 +82,23 @@ def test_fit_is_monitored_but_neither_planned_nor_checked(work):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(IS_KERAS_2, reason="needs Keras 3")
+def test_each_model_of_a_script_with_both_keras_gets_what_its_own_supports(work):
+    script = work.write(_BESIDE_KERAS_3)
+    plain, ended = work.plain(script), work.oomph(script)
+    assert (ended.returncode, ended.stdout) == (0, plain.stdout), ended.stderr
+    assert [event.data["site"] for event in ended.events("fit-started")] == ["train.py:11"]
+    assert [event.data["kind"] for event in ended.events("trained-outside-fit")] == ["keras-2"]
+    assert _GUARDED in ended.stderr
+
+
+@pytest.mark.slow
 def test_batch_that_does_not_fit_is_divided_with_the_numbers_of_plain_keras(work):
     script = work.write(_MODEL + _SHORT_OF_MEMORY)
     plain, ended = work.plain(script), work.oomph(script, "--short")
-    assert (ended.returncode, ended.stdout) == (0, plain.stdout), ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    figures = [[float(word) for word in each.stdout.split()] for each in (ended, plain)]
+    assert figures[0] == pytest.approx(figures[1], rel=1e-5)
     assert [probe.data["kind"] for probe in ended.events("probed")] == ["exact"]
     assert [recovery.data["batch"] for recovery in ended.events("recovered")] == [32]
     assert "the train step now splits its batch of 32 into micro-batches of" in ended.stderr

@@ -100,6 +100,16 @@ def test_autograph_file_is_not_reported_as_the_training_script(start, tmp_path):
     assert result.stderr.startswith("oomph: unguarded: script0.py:8 trains with ")
 
 
+def test_guard_of_keras_2_that_fails_prints_one_line_before_the_training_is_reported(start, tmp_path):
+    script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
+    package = tmp_path / "site-packages" / "tf_keras" / "__init__.py"
+    package.write_text(_OLD_KERAS.replace("install=lambda training, session: False", ""))
+    failed, said = start(script, PYTHONPATH=str(tmp_path / "site-packages")).stderr.splitlines()
+    assert failed.startswith("oomph: AttributeError: ")
+    assert failed.endswith("; the script runs unguarded")
+    assert said.startswith("oomph: unguarded: script0.py:5 trains with Keras 2")
+
+
 def test_importing_a_training_package_alone_is_not_reported(start, tmp_path):
     script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
     result = start(script.partition("before")[0], PYTHONPATH=str(tmp_path / "site-packages"))

@@ -31,6 +31,7 @@ if IS_BESIDE_KERAS_3 and importlib.util.find_spec("tf_keras") is not None:
 else:
     keras = tf.keras
 layers, losses, optimizers = keras.layers, keras.losses, keras.optimizers
+scaling = keras.mixed_precision.LossScaleOptimizer
 
 N = 30
 RANDOM = np.random.default_rng(0)
@@ -70,7 +71,7 @@ def sequential(*inner, optimizer=None, loss="mse", **compiled):
 
 
 def masked():
-    steps = [layers.Embedding(9, 4, mask_zero=True), layers.LSTM(5, return_sequences=True), layers.Dense(1)]
+    steps = [layers.Embedding(9, 4, mask_zero=True), layers.Dense(5, "tanh"), layers.Dense(1)]
     model = keras.Sequential([keras.Input((6,), dtype="int32"), *steps])
     model.compile(optimizers.SGD(1e-2, momentum=0.9, clipnorm=0.01), "mse", metrics=["mae"])
     return model
@@ -156,6 +157,13 @@ CASES = {
     ),
     "draws inside kernels": (lambda: sequential(layers.Dropout(0.3), layers.GaussianNoise(0.1)), (X, Y)),
     "a train step of its own": (own, (X, Y)),
+    "a scaled loss": (lambda: sequential(optimizer=scaling(optimizers.Adam(1e-2))), (X, Y)),
+    "a scaled loss, and a legacy optimizer": (
+        lambda: sequential(optimizer=scaling(optimizers.legacy.Adam(1e-2))),
+        (X, Y),
+    ),
+    "XLA": (lambda: sequential(jit_compile=True), (X, Y, WEIGHTS)),
+    "no graph": (lambda: sequential(run_eagerly=True), (X, Y)),
 }
 
 
@@ -207,7 +215,12 @@ def trained(make, data, guarded=True):
     return model, watch, [*model.weights, *keras_of_model.variables_of(model.optimizer)], history
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = ("XLA", "no graph", "a scaled loss, and a legacy optimizer")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
+)
 def test_guarded_fit_equals_plain_keras_2(name):
     make, data = CASES[name]
     _, _, plain, expected = trained(make, data, guarded=False)
@@ -231,23 +244,15 @@ def test_batch_normalization_is_approximate():
     assert watch.verdicts == ["approximate"]
 
 
-@pytest.mark.parametrize(
-    ("compiled", "reason"),
-    [
-        ({"steps_per_execution": 2}, "steps_per_execution in Keras 2"),
-        ({"run_eagerly": True}, "run_eagerly in Keras 2"),
-        ({"jit_compile": True}, "jit_compile in Keras 2"),
-    ],
-)
-def test_what_is_not_divided_is_said(compiled, reason):
-    promise = exactness.promise_before_tracing(sequential(**compiled))
-    assert (promise.kind, promise.reason) == (exactness.RESTART_ONLY, reason)
+def test_several_steps_in_an_execution_are_not_divided():
+    promise = exactness.promise_before_tracing(sequential(steps_per_execution=2))
+    assert (promise.kind, promise.reason) == (exactness.RESTART_ONLY, "steps_per_execution in Keras 2")
 
 
-def test_losses_that_are_scaled_are_not_divided():
-    scaled = keras.mixed_precision.LossScaleOptimizer(optimizers.Adam())
-    promise = exactness.promise_before_tracing(sequential(optimizer=scaled))
-    assert (promise.kind, promise.reason) == (exactness.RESTART_ONLY, "a LossScaleOptimizer of Keras 2")
+def test_model_in_the_scope_of_a_strategy_is_not_divided():
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+        promise = exactness.promise_before_tracing(sequential())
+    assert (promise.kind, promise.reason) == (exactness.RESTART_ONLY, "OneDeviceStrategy in Keras 2")
 
 
 def test_trace_of_a_micro_batch_leaves_the_seeds_of_layers_as_they_were():

@@ -267,7 +267,8 @@ class FullBatchStep:
     def _listed_state(self) -> list[Slot]:
         """Return the state that the model lists, since in eager mode there is no graph to show what the step writes."""
         model = self._model
-        return Slot.each_of([*model.non_trainable_variables, *self._keras.metrics_variables(model)])
+        metrics, counters = self._keras.metrics_variables(model), self._keras.counters_of(model)
+        return Slot.each_of([*model.non_trainable_variables, *metrics, *counters])
 
     def committed_slots(self) -> list[Slot]:
         """List the state that only a commit writes: weights, optimizer variables, and the commit counter."""

@@ -152,3 +152,7 @@ class Dialect(Protocol):
     def metrics_variables(self, model: Any) -> list[Any]:
         """List the variables of all metrics of a model."""
         ...
+
+    def counters_of(self, model: Any) -> list[Any]:
+        """List the variables in which a model counts its batches."""
+        ...

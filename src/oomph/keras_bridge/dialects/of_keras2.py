@@ -59,13 +59,8 @@ class Keras2Dialect:
         steps = self.names.steps_per_execution.get(model)
         if (steps is not None and int(steps) > 1) or self.names.autotuned_steps.get(model):
             return "steps_per_execution in Keras 2"
-        if model.run_eagerly or model.jit_compile:
-            return "run_eagerly in Keras 2" if model.run_eagerly else "jit_compile in Keras 2"
-        if self.strategy_of(model) is not None:
-            return f"{type(self.strategy_of(model)).__name__} in Keras 2"
-        optimizers = [model.optimizer, *vars(model).values()]
-        scaled = any(isinstance(each, self.names.loss_scaling.value()) for each in optimizers)
-        return "a LossScaleOptimizer of Keras 2" if scaled else ""
+        strategy = self.strategy_of(model)
+        return "" if strategy is None else f"{type(strategy).__name__} in Keras 2"
 
     def steps_per_execution(self, model: Any) -> int:
         return 1  # others are not guarded, and a function made for one step stays one
@@ -133,7 +128,7 @@ class Keras2Dialect:
     def scaling_replaced(
         self, optimizer: Any, current: Current, instead: Callable[[Any, Any, Any], Any]
     ) -> AbstractContextManager[None]:
-        return nullcontext()  # optimizers that scale losses are not guarded
+        return nullcontext()  # the gradients, which are no longer scaled, are multiplied instead
 
     def build_optimizer(self, optimizer: Any, variables: Sequence[Any]) -> None:
         pass  # `apply_gradients` does it, outside the graph
@@ -202,6 +197,9 @@ class Keras2Dialect:
 
     def metrics_variables(self, model: Any) -> list[Any]:
         return [variable for metric in model.metrics for variable in metric.variables]
+
+    def counters_of(self, model: Any) -> list[Any]:
+        return [self.names.train_counter.of(model), self.names.test_counter.of(model)]
 
 
 def _of_object(

@@ -140,6 +140,9 @@ class Keras3Dialect:
     def metrics_variables(self, model: Any) -> list[Any]:
         return list(model.metrics_variables)
 
+    def counters_of(self, model: Any) -> list[Any]:
+        return []
+
 
 def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, including defaults."""

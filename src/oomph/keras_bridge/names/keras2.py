@@ -56,7 +56,6 @@ class Keras2:
         self.optimizer = Global(optimizer, "_BaseOptimizer", _STEP)
         self.legacy_optimizer = Global(legacy, "OptimizerV2", _STEP)
         self.rate_of_schedule = Attribute(optimizer, "_current_learning_rate", _STEP)
-        self.loss_scaling = Global(f"{root}.mixed_precision.loss_scale_optimizer", "BaseLossScaleOptimizer", _STEP)
         self.documented = (
             Attribute(optimizer, "apply_gradients", _STEP),
             Attribute(legacy, "apply_gradients", _STEP),
