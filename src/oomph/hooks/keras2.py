@@ -42,7 +42,7 @@ def install(training: ModuleType, session: Session) -> bool:
         training: the module with its class `Model`, which has just been imported.
     """
     keras = keras_2(training.__name__.removesuffix(".engine.training"))
-    lacking = support.lacks(Feature.GUARD | Feature.EXACT_STEP, keras.names)
+    lacking = support.lacks(Feature.GUARD, keras.names) or support.lacks(Feature.EXACT_STEP, keras.names)
     if lacking:
         session.say(f"{lacking}, so its fits are only supervised: they are guarded from Keras 2.12 on")
         return False
