@@ -16,9 +16,9 @@ tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrit
 dependency.
 
 Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward pass has
-already changed the last layers. While a step is traced, the `apply` method of that optimizer object is replaced, either
-by the same method behind a barrier (no assignment before every gradient exists) or by a collector that only returns the
-gradients. The user's train step does not change.
+already changed the last layers. While a step is traced, the method with which that optimizer object applies gradients
+is replaced, either by the same method behind a barrier (no assignment before every gradient exists) or by a collector
+that only returns the gradients. The user's train step does not change.
 
 Keras fetches the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
 (TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the step writes
@@ -34,8 +34,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge.dialects import Apply, dialect_of
 from oomph.keras_bridge.graph import Slot
-from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 _ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
@@ -169,7 +169,6 @@ def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
 
 
 Gradients = Sequence[Any]
-Apply = Callable[..., Any]
 
 
 def behind_barrier(
@@ -178,26 +177,24 @@ def behind_barrier(
     compiled_by_xla: bool = False,
     room_bytes: Callable[[], int | None] = lambda: None,
 ) -> Apply:
-    """Return a version of the optimizer's `apply` that waits until every gradient exists.
+    """Return a version of the method that applies an optimizer's gradients which waits until every gradient exists.
 
     `commits` is incremented after the last gradient is computed and before the first assignment. A step that fails
     before the increment has changed neither weights nor slots. A step that fails after it may have changed them.
 
     Args:
-        commits: counts the calls to the optimizer's `apply`.
+        commits: counts the calls to that method.
         compiled_by_xla: whether XLA compiles the traced step.
         room_bytes: returns how many bytes may be held on the device, if nothing else decides (see `hold_back`).
     """
-    original = optimizer.apply
+    keras = dialect_of(optimizer)
+    original = keras.apply_of(optimizer)
 
     def apply(grads: Gradients, trainable_variables: Any = None) -> Any:
         grads = list(grads)
-        if not optimizer.built and trainable_variables is not None:
+        if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-            # Outside the barrier: variables must not depend on a step's tensors. Slots get the names that Keras gives
-            # them.
-            with KERAS.name_scope.value()(optimizer.name, caller=optimizer):
-                optimizer.build(trainable_variables)
+            keras.build_optimizer(optimizer, trainable_variables)  # variables must not depend on a step's tensors
         rest = () if trainable_variables is None else (trainable_variables,)
         alone = tf.distribute.get_replica_context().num_replicas_in_sync == 1
         if alone and not compiled_by_xla and not tf.executing_eagerly():

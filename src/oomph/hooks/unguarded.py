@@ -47,12 +47,17 @@ _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
 """The phases of a fit in which a step may be traced; a nested trace is part of the outer one."""
 
 
-def watch(session: Session) -> None:
-    """Watch this process; each of the three watchers is skipped if TensorFlow or Keras lacks the names it needs."""
-    seen = _Seen(session)
-    for feature, install in _WATCHES.items():
+def watch_runtime(session: Session) -> None:
+    """Watch TensorFlow's errors and traces in this process, unless it lacks the names that are needed."""
+    for feature, install in ((Feature.ERRORS_OUTSIDE, _watch_errors), (Feature.TRACING, _watch_tracing)):
         if not support.lacks(feature):
-            install(seen)
+            install(_Seen(session))
+
+
+def watch_loops(session: Session) -> None:
+    """Watch the custom loops of Keras 3 in this process, unless it lacks the names that are needed."""
+    if not support.lacks(Feature.CUSTOM_LOOPS):
+        _watch_loops(_Seen(session))
 
 
 class _Seen:
@@ -209,13 +214,6 @@ def _watch_tracing(seen: _Seen) -> None:
     patch(*row.place, create_concrete_function)
 
 
-_WATCHES = {
-    Feature.ERRORS_OUTSIDE: _watch_errors,
-    Feature.CUSTOM_LOOPS: _watch_loops,
-    Feature.TRACING: _watch_tracing,
-}
-
-
 _NOT_RESUMABLE = "guarding steps outside a resumable fit: batches are split where possible, but nothing is checkpointed"
 
 
@@ -275,12 +273,16 @@ class WatchedSteps:
 class TrainingOutsideFit(WatchedSteps):
     """Watches training steps outside a guarded fit, and reports once that the script trains outside a fit."""
 
-    def __init__(self, fits: Fits) -> None:
-        super().__init__(fits, "train_on_batch")
+    kind = ""
+    """The kind of training, as in the event."""
+    words = _NOT_RESUMABLE
+
+    def __init__(self, fits: Fits, during: str = "train_on_batch") -> None:
+        super().__init__(fits, during)
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        if loops.is_training_elsewhere() and self._fits.say_once(_NOT_RESUMABLE):
-            self._fits.note(TrainedOutsideFit(site=call_site()))
+        if loops.is_training_elsewhere() and self._fits.say_once(self.words):
+            self._fits.note(TrainedOutsideFit(site=call_site(), kind=self.kind))
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(Start(size))

@@ -27,6 +27,7 @@ from oomph.exact_step.step.verification import Verification
 from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import Slot, compiled
 from oomph.keras_bridge.runtime.errors import handled
 from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
@@ -75,12 +76,12 @@ class GuardedStep:
         """The fingerprint of the batches in the current execution."""
         self.taken: Taken | None = None
         self._trains = trains
-        self._replicas = Replicas(model.distribute_strategy)
+        self._keras, self._replicas = dialect_of(model), Replicas(model.distribute_strategy)
         self._fetch = _fetch if self._replicas.collectives is None else compiled(self._fetched)
         """Takes the next batch. Several workers agree each time if any of them has one, within a compiled function."""
         self._full_batch = FullBatchStep(model, step, trains, can_go_back, witnessed)
         commits = self._full_batch.commits if trains else None
-        divided = partial(Division, model, step, commits, promise, choice, combine)
+        divided = partial(Division, model, step, commits, promise, choice, combine, self._full_batch.draws)
         self._on_batch = StepOnBatch(model, self._full_batch, divided)
         self._search = self._on_batch.search
         self._step = step
@@ -193,7 +194,7 @@ class GuardedStep:
 
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
         """Run one execution: one step, or up to `steps_per_execution` steps."""
-        started, steps = time.monotonic(), int(self._model.steps_per_execution)
+        started, steps = time.monotonic(), self._keras.steps_per_execution(self._model)
         verifying = self.verification is not None and self.verification.pending
         rechecking = self.recheck is not None and self.recheck.is_due(steps)
         in_python = verifying or rechecking or self._on_noise is not None or self._full_batch.eagerly
@@ -275,7 +276,7 @@ class GuardedStep:
             if isinstance(tensors, Failed):  # the step will run out of memory too; its logs are compared instead
                 return
             fingerprint = self._fingerprint_of(tensors)
-        if int(self._model.steps_per_execution) == 1:
+        if self._keras.steps_per_execution(self._model) == 1:
             self._fingerprint = fingerprint
         else:
             before = fingerprints.none() if self._fingerprint is None else self._fingerprint

@@ -25,7 +25,7 @@ def _random(feature: Feature, module: str, *names: str) -> tuple[Global, ...]:
 
 
 class TensorFlow2:
-    """TensorFlow 2.17 and newer."""
+    """TensorFlow 2.17 and newer; for Keras 2, TensorFlow 2.12 and newer."""
 
     # -- graphs and what is traced into them
     default_graph = Global(_OPS, "get_default_graph", _STEP | Feature.ALL_REDUCE_TIME)
@@ -65,6 +65,8 @@ class TensorFlow2:
         Feature.TRACING,
     )
     stack_filter = Global("tensorflow.python.util.tf_stack", "StackTraceFilter", Feature.TRACING)
+    control_status = Global("tensorflow.python.autograph.core.ag_ctx", "ControlStatusCtx", _STEP)
+    conversion_status = Global("tensorflow.python.autograph.core.ag_ctx", "Status", _STEP)
     graph_functions = Attribute("tensorflow.python.framework.ops", "_functions", Feature.PLANNING)
     # -- data
     dataset_inputs = Attribute(_DATASETS, "_inputs", _RESUME)

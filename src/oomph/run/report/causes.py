@@ -191,7 +191,7 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
     cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
     if cause.reason and (not guarded or unguarded_loops(events)):
         return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"
-    outside = next((outside_reason(each.site) for each in facts(events, TrainedOutsideFit)), None)
+    outside = next((outside_reason(each) for each in facts(events, TrainedOutsideFit)), None)
     if outside is not None:
         return f"{outside}: {RECOVERED}. To have it resumed, {outside.remedy}"
     nothing = not guarded and facts(events, ProcessStarted)  # otherwise it is unknown
