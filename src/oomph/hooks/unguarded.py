@@ -47,17 +47,25 @@ _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
 """The phases of a fit in which a step may be traced; a nested trace is part of the outer one."""
 
 
+_seen_by: dict[int, _Seen] = {}
+
+
 def watch_runtime(session: Session) -> None:
     """Watch TensorFlow's errors and traces in this process, unless it lacks the names that are needed."""
     for feature, install in ((Feature.ERRORS_OUTSIDE, _watch_errors), (Feature.TRACING, _watch_tracing)):
         if not support.lacks(feature):
-            install(_Seen(session))
+            install(_seen_in(session))
 
 
 def watch_loops(session: Session) -> None:
     """Watch the custom loops of Keras 3 in this process, unless it lacks the names that are needed."""
     if not support.lacks(Feature.CUSTOM_LOOPS):
-        _watch_loops(_Seen(session))
+        _watch_loops(_seen_in(session))
+
+
+def _seen_in(session: Session) -> _Seen:
+    """Return what all watchers of a session share: an error that two of them see is reported once."""
+    return _seen_by.setdefault(id(session), _Seen(session))  # which keeps the session, and so its id
 
 
 class _Seen:

@@ -27,7 +27,7 @@ def watch(monkeypatch):
         seen = SimpleNamespace(
             error=lambda error: None, step_of_a_loop=lambda *_, **__: None, trace=methodcaller("__call__")
         )  # the last without a frame of this file
-        for install in unguarded._WATCHES.values():
+        for install in (unguarded._watch_errors, unguarded._watch_loops, unguarded._watch_tracing):
             install(seen)
 
     return install
