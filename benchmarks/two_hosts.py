@@ -2,7 +2,8 @@
 
 The hosts are network namespaces, joined by virtual interfaces, with one shared folder. Needs root and iproute2.
 The cases: `moment` pulls the cable for five seconds, `good` for good, and `clock` sets the clock of one host an hour
-ahead (needs faketime). `evicted` takes away one host of a training by `fit`. A run that is sent back is started again, as a scheduler would, and has to end with the weights of an undisturbed run.
+ahead (needs faketime). `evicted` takes away one host of a training by `fit`. A run that is sent back is
+started again, as a scheduler would, and has to end with the weights of an undisturbed run.
 """
 
 from __future__ import annotations
