@@ -62,6 +62,9 @@ class Remedy(NamedTuple):
     """The sign by which a person can tell that this is the remedy to choose: "the card is older than Pascal"."""
     kind: str = ""
     """The kind of thing that it changes, from KINDS."""
+    says: str = ""
+    """A regular expression for the words of the log that it answers, whose named groups become captured values; empty
+    if it is a remedy for the fault as such."""
 
     def fits(self, systems: Set[str], facts: LogFacts) -> bool:
         """True if the remedy applies to a machine that these systems describe, and no fact contradicts it."""
@@ -70,6 +73,11 @@ class Remedy(NamedTuple):
             and all(condition(each).is_met(facts) for each in self.needs)
             and not any(condition(each).is_met(facts) for each in self.unless)
         )
+
+    def answered(self, texts: Iterable[str]) -> Mapping[str, str] | None:
+        """Return the values in the words that it answers, or None if the texts do not contain such words."""
+        found = next((match for text in texts if (match := compiled(self.says).search(text)) is not None), None)
+        return None if found is None else {name: value for name, value in found.groupdict().items() if value}
 
     def filled(self, captured: Mapping[str, str]) -> Remedy:
         """Return the remedy with the captured values filled into its text and command."""
@@ -188,6 +196,8 @@ class Fault(NamedTuple):
     front: bytes = b""
     """The front matter as lines of JSON. Lines after the first are parsed only when needed."""
     remedies: tuple[Remedy, ...] = ()
+    advice: str = ""
+    """The remedies that answer single wordings as JSON, parsed only when needed."""
     leads_to: tuple[str, ...] = ()
     """The names of faults that count as its consequences if they follow it."""
     follows_any: bool = False
@@ -212,6 +222,11 @@ class Fault(NamedTuple):
     def signatures(self) -> tuple[Signature, ...]:
         """The wordings and exit statuses by which the fault is recognised, in page order."""
         return tuple(map(self.signature, self.filed))
+
+    @property
+    def answers(self) -> tuple[Remedy, ...]:
+        """The remedies that answer what a log says besides the fault's name, the most specific first."""
+        return _answers(self.advice)
 
     def signature(self, filed: Filed) -> Signature:
         """Build the signature for a filed literal, using the rest of its front matter."""
@@ -247,6 +262,11 @@ def sentence(text: str) -> str:
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
     """Return the remedies from the tables in a page's front matter."""
     return tuple(Remedy(**{name: _frozen(value) for name, value in table.items()}) for table in tables)
+
+
+@cache
+def _answers(advice: str) -> tuple[Remedy, ...]:
+    return remedies_in(json.loads(advice)) if advice else ()
 
 
 @cache

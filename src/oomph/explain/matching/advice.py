@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
@@ -45,6 +45,7 @@ def advice_for(
     facts: LogFacts,
     error: RaisedError | None = None,
     line: int | None = None,
+    texts: Collection[str] = (),
 ) -> tuple[AdvisedRemedy, ...]:
     """Return the remedies to show, best first, with the captured values filled in.
 
@@ -58,15 +59,20 @@ def advice_for(
         facts: the facts that the evidence states. A remedy that one of them contradicts is not shown.
         error: the exception by which the program showed this fault.
         line: the line that shows the fault.
+        texts: the lines of evidence, which some of the fault's remedies answer.
     """
     ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
     replacing = [signature for signature in ordered if signature.replaces]
     by_wording = [remedy for signature in replacing or ordered for remedy in signature.remedies]
-    of_wording = list(_filled(by_wording, systems, captured, facts, "likely", line))
+    answers = _answers(fault, captured, (*texts, *(error.message if error is not None else ())))
+    of_wording = [
+        *_filled(answers, systems, facts, "likely", line),
+        *_filled(((each, captured) for each in by_wording), systems, facts, "likely", line),
+    ]
     if (situation := situation_of(fault.name, facts)) is not None:
         of_wording.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
-    of_page = _filled(by_page, systems, captured, facts, "general", line)
+    of_page = _filled(((each, captured) for each in by_page), systems, facts, "general", line)
     if (of_script := script_remedy(fault.name, facts)) is not None:
         of_wording.insert(0, AdvisedRemedy(of_script, "fits", line))
     if error is not None and (of_name := name_remedy(facts)) is not None:
@@ -79,16 +85,24 @@ def advice_for(
     return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
 
 
+def _answers(
+    fault: Fault, captured: Mapping[str, str], texts: Collection[str]
+) -> Iterator[tuple[Remedy, Mapping[str, str]]]:
+    """Yield the remedies that answer these texts, each with the values in the words that it answers."""
+    for remedy in fault.answers:
+        if (found := remedy.answered(texts)) is not None:
+            yield remedy, {**captured, **found}
+
+
 def _filled(
-    remedies: Iterable[Remedy],
+    remedies: Iterable[tuple[Remedy, Mapping[str, str]]],
     systems: Set[str],
-    captured: Mapping[str, str],
     facts: LogFacts,
     otherwise: Fit,
     line: int | None,
 ) -> Iterator[AdvisedRemedy]:
     """Yield the remedies that apply. One that states values of this log, or needs facts that it states, fits it."""
-    for remedy in remedies:
+    for remedy, captured in remedies:
         filled = remedy.filled(captured)
         if _applies(remedy, systems, facts) and is_installable(filled.command, facts):
             fits = bool(remedy.needs) or filled.text != remedy.text
