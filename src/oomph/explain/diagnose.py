@@ -19,7 +19,7 @@ from oomph.explain.matching import fallback, own_account, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError, is_ordinary
-from oomph.explain.matching.guesses import Guesses, borrowed, suspicions
+from oomph.explain.matching.guesses import Guesses, borrowed, lent_answers, suspicions
 from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
 from oomph.explain.matching.likeness import Likeness, likely_of_check
 from oomph.explain.matching.lines import (
@@ -206,8 +206,9 @@ class _Reading:
         return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
 
     def _has_advice(self, error: Evidence) -> bool:
-        """True if the page for plain Python errors has a wording that matches this error."""
-        return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
+        """True if the page for plain Python errors has a wording or an answer that matches this error."""
+        pages = [fault for fault in self._catalogue if fault.name == UNRELATED]
+        return any(self._narrowed(fault, (error,))[1] for fault in pages) or bool(lent_answers(pages, (error,)))
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """Return the diagnosis of a rank's plain Python error if the other ranks only report that they lost a peer."""
@@ -248,11 +249,12 @@ class _Reading:
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
             return list(ranked)
-        captured, signatures = borrowed(
-            self._catalogue, (error, *self._last.details), self._hits.ids, self._last.inside
-        )
+        facts = (error, *self._last.details)
+        captured, signatures = borrowed(self._catalogue, facts, self._hits.ids, self._last.inside)
         first = ranked[0]._replace(
-            captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
+            captured={**captured, **ranked[0].captured},
+            signatures=(*ranked[0].signatures, *signatures),
+            lent=lent_answers(self._catalogue, facts),
         )
         return [first, *ranked[1:]]
 

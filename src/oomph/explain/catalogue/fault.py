@@ -82,7 +82,7 @@ class Remedy(NamedTuple):
     def filled(self, captured: Mapping[str, str]) -> Remedy:
         """Return the remedy with the captured values filled into its text and command."""
         typed = {name: value for name, value in captured.items() if _TYPED_SAFELY.fullmatch(value)}
-        text = _filled(self.known, captured) or self.text
+        text = _filled(self.known or (self.text if self.says else ""), captured) or self.text
         if text.endswith(".") and not text.endswith("..."):  # a value may already end in a full stop
             text = text[:-1]
         return self._replace(text=text, command=_filled(self.command, typed))

@@ -46,6 +46,7 @@ def advice_for(
     error: RaisedError | None = None,
     line: int | None = None,
     texts: Collection[str] = (),
+    lent: Iterable[Remedy] = (),
 ) -> tuple[AdvisedRemedy, ...]:
     """Return the remedies to show, best first, with the captured values filled in.
 
@@ -60,36 +61,46 @@ def advice_for(
         error: the exception by which the program showed this fault.
         line: the line that shows the fault.
         texts: the lines of evidence, which some of the fault's remedies answer.
+        lent: answers of other pages to these texts.
     """
-    ordered = sorted(signatures, key=lambda signature: signature.confidence > 0)
-    replacing = [signature for signature in ordered if signature.replaces]
-    by_wording = [remedy for signature in replacing or ordered for remedy in signature.remedies]
-    answers = _answers(fault, captured, (*texts, *(error.message if error is not None else ())))
-    of_wording = [
-        *_filled(answers, systems, facts, "likely", line),
-        *_filled(((each, captured) for each in by_wording), systems, facts, "likely", line),
-    ]
+    replacing = [signature for signature in signatures if signature.replaces]
+    special, usual = (
+        [(remedy, captured) for each in replacing or signatures if each.only_prepares is is_special for remedy in each.remedies]
+        for is_special in (True, False)
+    )
+    answers = _answers((*fault.answers, *lent), captured, (*texts, *(error.message if error is not None else ())))
+    specific = list(_filled([*answers, *special], systems, facts, "likely", line))
     if (situation := situation_of(fault.name, facts)) is not None:
-        of_wording.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
+        specific.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
+    if (of_script := script_remedy(fault.name, facts)) is not None:
+        specific.insert(0, AdvisedRemedy(of_script, "fits", line))
+    if error is not None and (of_name := name_remedy(facts)) is not None:
+        specific.insert(0, AdvisedRemedy(of_name, "fits", error.line))
+    if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(each.fit == "fits" for each in specific):
+        specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
+    of_wording = list(_filled(usual, systems, facts, "likely", line))
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
     of_page = _filled(((each, captured) for each in by_page), systems, facts, "general", line)
-    if (of_script := script_remedy(fault.name, facts)) is not None:
-        of_wording.insert(0, AdvisedRemedy(of_script, "fits", line))
-    if error is not None and (of_name := name_remedy(facts)) is not None:
-        of_wording.insert(0, AdvisedRemedy(of_name, "fits", error.line))
-    if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(
-        each.fit == "fits" for each in of_wording
-    ):
-        of_wording.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
-    given = [*_of_message(error, of_wording, facts), *of_wording, *of_page]
+    of_message = _of_message(error, [*specific, *of_wording], facts)
+    given = [*_in_order(specific, of_message), *of_wording, *of_page]
     return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
 
 
+def _in_order(specific: Sequence[AdvisedRemedy], of_message: AdvisedRemedy | None) -> Iterator[AdvisedRemedy]:
+    """Yield what was written or computed for this very message, and what it says itself: first if it is a command."""
+    if of_message is not None and of_message.remedy.command:
+        yield of_message
+    yield from specific[:1]
+    if of_message is not None and not of_message.remedy.command:
+        yield of_message
+    yield from specific[1:]
+
+
 def _answers(
-    fault: Fault, captured: Mapping[str, str], texts: Collection[str]
+    remedies: Iterable[Remedy], captured: Mapping[str, str], texts: Collection[str]
 ) -> Iterator[tuple[Remedy, Mapping[str, str]]]:
     """Yield the remedies that answer these texts, each with the values in the words that it answers."""
-    for remedy in fault.answers:
+    for remedy in remedies:
         if (found := remedy.answered(texts)) is not None:
             yield remedy, {**captured, **found}
 
@@ -110,16 +121,16 @@ def _filled(
 
 
 def _of_message(
-    error: RaisedError | None, of_wording: Sequence[AdvisedRemedy], facts: LogFacts
-) -> Iterator[AdvisedRemedy]:
-    """Yield what the message says to do, unless the remedy of its wording says so already, in full."""
+    error: RaisedError | None, others: Sequence[AdvisedRemedy], facts: LogFacts
+) -> AdvisedRemedy | None:
+    """Return what the message says to do, unless the best other remedy says so already, in full."""
     instruction = None if error is None else instruction_in(error.message)
     if error is None or instruction is None or _is_contradicted(instruction, facts):
-        return
-    if of_wording and (instruction.force == Force.REQUIREMENT or _covers(of_wording[0].remedy, instruction)):
-        return
+        return None
+    if others and (instruction.force == Force.REQUIREMENT or _covers(others[0].remedy, instruction)):
+        return None
     text = f"As the error itself says: {instruction.text.rstrip('.')}"
-    yield AdvisedRemedy(Remedy(text, instruction.command), "fits", error.line)
+    return AdvisedRemedy(Remedy(text, instruction.command), "fits", error.line)
 
 
 def _is_contradicted(instruction: Instruction, facts: LogFacts) -> bool:

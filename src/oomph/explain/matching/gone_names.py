@@ -17,6 +17,7 @@ from oomph.explain.public_names.table import (
     NameLifetime,
     PublicNames,
     keras_names,
+    names_of_tensorflow_1,
     pythons_of,
     tensorflow_names,
 )
@@ -39,8 +40,12 @@ _UNEXPECTED = (
 # How Keras and TensorFlow spell their public modules in messages.
 _INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
 _NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){1,6}")
+_NEW_NAMES = {"alpha": "negative_slope"}
+"""Arguments whose new names have nothing in common with the old ones."""
 _KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
 _FIRST_WITHOUT_KERAS_2: Version = (2, 16)
+_TENSORFLOW_2: Version = (2,)
+_OLD_BACKEND = "keras.backend."
 _LAST_OF_KERAS_2: Version = (2, 15)
 
 
@@ -108,8 +113,16 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     wanted = _canonical(f"{module}.{name}")
     library = _library(wanted, facts)
     life = library.names.lifetime(wanted)
+    if life is None and wanted in names_of_tensorflow_1() and not library.versions.is_before(_TENSORFLOW_2):
+        of_1 = f"tf.compat.v1.{wanted.removeprefix('tf.')}"
+        return Remedy(
+            f"Write {of_1}: {wanted} is one of TensorFlow 1, whose programs run unchanged with import "
+            "tensorflow.compat.v1 as tf; tf.disable_v2_behavior()"
+        )
     if wanted.startswith("tf.compat.") or (life is None and is_module):
         return None  # the table says nothing about these
+    if wanted.startswith(_OLD_BACKEND) and keras_names().lifetime(in_ops := f"keras.ops.{name}") is not None:
+        return Remedy(f"Write {in_ops}: the keras.backend of Keras 3 has no {name}")
     if life is not None and life.goes_on and not life.excludes(library.versions):
         if library.versions != VersionRange() or life.since == library.names.releases[0]:
             return None  # it should be there: the installation is at fault, or a file of the same name
@@ -200,8 +213,13 @@ def _successor(name: str, argument: str, parameters: list[str], life: NameLifeti
     by_initials = [each for each in parameters if "".join(part[:1] for part in each.split("_")) == argument]
     close = difflib.get_close_matches(argument, parameters, 1, 0.75)
     after = [each for each in parameters if life is not None and _came_after(name, each, life)]
-    candidates = [*by_initials, *close, *(after if len(after) == 1 else [])]
+    likely = [each for each in after if _share_a_word(each, argument) or _NEW_NAMES.get(argument) == each]
+    candidates = [*by_initials, *close, *(likely if len(after) == 1 else [])]
     return next((each for each in candidates if each != argument), None)
+
+
+def _share_a_word(one: str, other: str) -> bool:
+    return not set(one.split("_")).isdisjoint(other.split("_"))
 
 
 def _came_after(name: str, parameter: str, life: NameLifetime) -> bool:

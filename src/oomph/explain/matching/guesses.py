@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from functools import cached_property
 
-from oomph.explain.catalogue.fault import Fault, Signature, neighbours
+from oomph.explain.catalogue.fault import Fault, Remedy, Signature, neighbours
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.classifier import Shares, trained
 from oomph.explain.matching.fallback import GENERAL, UNRELATED
@@ -147,3 +147,12 @@ def borrowed(
         if advising := tuple(signature for signature in borne if signature.advice):
             return captured, advising
     return {}, ()
+
+
+def lent_answers(catalogue: Sequence[Fault], facts: Sequence[Evidence]) -> tuple[Remedy, ...]:
+    """Return the answers to these facts on the first page that has any; the page for plain Python errors comes last."""
+    texts = [fact.text for fact in facts]
+    for fault in sorted(catalogue, key=lambda fault: fault.name in GENERAL):
+        if answering := tuple(each for each in fault.answers if each.answered(texts) is not None):
+            return answering
+    return ()
