@@ -11,6 +11,8 @@ from oomph.files.patterns import lazy_pattern
 
 _SHAPE = r"[\[(](?P<{name}>(?:\?|None|\d{{1,9}})(?:, ?(?:\?|None|\d{{1,9}})){{0,7}},?|)[\])]"
 _FIRST, _SECOND = _SHAPE.format(name="first"), _SHAPE.format(name="second")
+_OF_LAST_AXIS = "axis -1"
+"""The words of a layer that has weights for so many features, whatever the number of axes."""
 # Each sign has the word without which its pattern cannot match.
 _PAIRS = (
     ("vs", lazy_pattern(rf"{_FIRST} ?vs\.? ?{_SECOND}")),
@@ -22,6 +24,7 @@ _PAIRS = (
     ("Received shapes", lazy_pattern(rf"Received shapes {_FIRST} and {_SECOND}")),
     ("shape", lazy_pattern(rf"expected [\w-]{{1,80}} to have shape {_FIRST} but got array with shape {_SECOND}")),
     ("reshape", lazy_pattern(rf"cannot reshape array of size \d+ into shape {_FIRST}(?P<second>)")),
+    (_OF_LAST_AXIS, lazy_pattern(rf"axis -1 of input shape to have value (?P<first>\d+),? but received input with shape {_SECOND}")),
     ("broadcast", lazy_pattern(rf"(?:shapes?|from shape) {_FIRST} (?:into shape )?{_SECOND}")),
 )
 _UNKNOWN = ("?", "None")
@@ -53,7 +56,8 @@ def shapes_in(text: str, line: int | None) -> Iterator[ShapePair]:
         if word in text:
             for found in pattern.finditer(text):
                 if found["second"]:
-                    yield ShapePair(_axes(found["first"]), _axes(found["second"]), line)
+                    first = found["first"] if word != _OF_LAST_AXIS else f"None, {found['first']}"
+                    yield ShapePair(_axes(first), _axes(found["second"]), line)
 
 
 def file_head_in(text: str, line: int | None) -> FileHead | None:

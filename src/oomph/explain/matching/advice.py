@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.fallback import UNRELATED
-from oomph.explain.matching.gone_names import name_remedy, unknown_names
+from oomph.explain.matching.gone_names import is_keras_2, name_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.pins import is_installable
 from oomph.explain.matching.script_advice import script_remedy
@@ -152,7 +152,8 @@ def _covers(remedy: Remedy, instruction: Instruction) -> bool:
 
 def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:
     """True if the remedy can be applied on these systems, and the facts allow it."""
-    return remedy.fits(systems, facts) and not (remedy.action and not _WITHOUT_OOMPH_RUN.isdisjoint(systems))
+    by_oomph = not is_keras_2(facts) and _WITHOUT_OOMPH_RUN.isdisjoint(systems)
+    return remedy.fits(systems, facts) and (by_oomph or not remedy.action)
 
 
 def _by_manager(advised: AdvisedRemedy, facts: LogFacts) -> AdvisedRemedy:

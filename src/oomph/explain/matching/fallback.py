@@ -11,6 +11,7 @@ from oomph.explain.evidence.tracebacks import Tracebacks, installed, package, pl
 from oomph.explain.facts.fact import LogGap, RaisedError
 from oomph.explain.matching.likeness import CORRECTED, Likeness, is_corrected, likely, likely_of_library
 from oomph.explain.matching.lines import AT_END, gets_by, goes_on
+from oomph.explain.public_names.table import keras_names, tensorflow_names
 from oomph.files.patterns import lazy_pattern
 
 UNRELATED = "unrelated"
@@ -101,6 +102,12 @@ _REFUSED = lazy_pattern(
     r"|to HDF5 format requires|EagerTensor without building|identifier: |in read-only mode"
     r"|import pydot|'NoneType' object (?:is|has)"
     r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
+)
+_OBJECT = lazy_pattern(r"AttributeError: '(?P<class>[A-Z]\w{1,60})' object has no attribute '")
+# Classes of Keras and TensorFlow that are not public.
+_OF_TENSORFLOW = lazy_pattern(
+    r"Tensor\Z|Dataset\w*\Z|Variable\Z|Iterator\w*\Z|Layer\Z|Strategy\w*\Z|Optimizer\Z|Replica|Distributed|Resource"
+    r"|\A(?:Functional|KerasHistory|Node|NoneType|TensorShape|Dimension|Graph\w*|Session|ConcreteFunction|GPUOptions)\Z"
 )
 # Words that are specific to training. Without any, a plain error with no traceback may come from any program.
 _OF_KERAS = lazy_pattern(
@@ -281,6 +288,7 @@ class LastError:
         if self._pasted is not None and self._pasted_fact is not None:
             words = self._pasted.text
             is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
+            is_mistake = is_mistake or _is_of_own_class(words)
             mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
             if _NO_MODULE.match(words):
                 mistake = (Likeness(UNRELATED, _PLAIN),)
@@ -376,6 +384,15 @@ class LastError:
             self.first_ordinary = fact
         if type_name.rpartition(".")[2] in _ENDED_ON_PURPOSE:
             self._raised = self._status = self._exit = self._message = None
+
+
+def _is_of_own_class(words: str) -> bool:
+    """True if an object lacks an attribute whose class is neither Keras's, TensorFlow's nor Python's: the user's own."""
+    found = _OBJECT.match(words)
+    if found is None or _OF_TENSORFLOW.search(found["class"]):
+        return False
+    known = (name for names in (keras_names(), tensorflow_names()) for name in names.ending_in(found["class"]))
+    return next(known, None) is None
 
 
 def _pasted_error(text: str) -> str:

@@ -61,7 +61,8 @@ def name_remedy(facts: LogFacts) -> Remedy | None:
     for missing in _MISSING:
         if (found := missing.search(message)) is not None:
             return _of_name(found["module"], found["name"], facts, is_module=found[0].startswith("No module"))
-    for unexpected in _UNEXPECTED:
+    reads_model = facts.phase is not None and facts.phase.phase == "load"
+    for unexpected in () if reads_model else _UNEXPECTED:  # the argument stands in the file, not in the program
         if (found := unexpected.search(message)) is not None:
             return _of_argument(found["owner"] or "", found["function"], found["argument"], facts)
     return None
@@ -97,6 +98,11 @@ def _library(canonical: str, facts: LogFacts) -> _Library:
     if canonical.startswith("keras"):
         return _Library("Keras", keras_names(), keras_versions(facts))
     return _Library("TensorFlow", tensorflow_names(), facts.version_of("tensorflow"))
+
+
+def is_keras_2(facts: LogFacts) -> bool:
+    """True if the log shows that the program trains with Keras 2."""
+    return keras_versions(facts).is_before((3,)) or any(each.library == "tf_keras" for each in facts.versions)
 
 
 def keras_versions(facts: LogFacts) -> VersionRange:
