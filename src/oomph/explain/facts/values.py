@@ -24,7 +24,10 @@ _PAIRS = (
     ("Received shapes", lazy_pattern(rf"Received shapes {_FIRST} and {_SECOND}")),
     ("shape", lazy_pattern(rf"expected [\w-]{{1,80}} to have shape {_FIRST} but got array with shape {_SECOND}")),
     ("reshape", lazy_pattern(rf"cannot reshape array of size \d+ into shape {_FIRST}(?P<second>)")),
-    (_OF_LAST_AXIS, lazy_pattern(rf"axis -1 of input shape to have value (?P<first>\d+),? but received input with shape {_SECOND}")),
+    (
+        _OF_LAST_AXIS,
+        lazy_pattern(rf"axis -1 of input shape to have value (?P<first>\d+),? but received input with shape {_SECOND}"),
+    ),
     ("broadcast", lazy_pattern(rf"(?:shapes?|from shape) {_FIRST} (?:into shape )?{_SECOND}")),
 )
 _UNKNOWN = ("?", "None")

@@ -21,6 +21,8 @@ Fit = Literal["fits", "likely", "general"]
 
 MOST = 3
 """The maximum number of remedies to give, since nobody tries more."""
+_ENOUGH = 2
+"""The number of remedies up to which general ones are added to those for this very log."""
 _WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 _PIP = "python -m pip install "
 _INSTALLERS: Mapping[PackageManager, str] = {"poetry": "poetry add ", "uv": "uv pip install "}
@@ -65,7 +67,12 @@ def advice_for(
     """
     replacing = [signature for signature in signatures if signature.replaces]
     special, usual = (
-        [(remedy, captured) for each in replacing or signatures if each.only_prepares is is_special for remedy in each.remedies]
+        [
+            (remedy, captured)
+            for each in replacing or signatures
+            if each.only_prepares is is_special
+            for remedy in each.remedies
+        ]
         for is_special in (True, False)
     )
     answers = _answers((*fault.answers, *lent), captured, (*texts, *(error.message if error is not None else ())))
@@ -80,10 +87,11 @@ def advice_for(
         specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
     of_wording = list(_filled(usual, systems, facts, "likely", line))
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
-    of_page = _filled(((each, captured) for each in by_page), systems, facts, "general", line)
+    of_page = list(_filled(((each, captured) for each in by_page), systems, facts, "general", line))
     of_message = _of_message(error, [*specific, *of_wording], facts)
-    given = [*_in_order(specific, of_message), *of_wording, *of_page]
-    return tuple(_different(_by_manager(each, facts) for each in given))[:MOST]
+    fitting = [*_in_order(specific, of_message), *of_wording, *(each for each in of_page if each.fit != "general")]
+    given = tuple(_different(_by_manager(each, facts) for each in (*fitting, *of_page)))
+    return given[: max(_ENOUGH, min(len(fitting), MOST)) if fitting else MOST]
 
 
 def _in_order(specific: Sequence[AdvisedRemedy], of_message: AdvisedRemedy | None) -> Iterator[AdvisedRemedy]:
@@ -120,9 +128,7 @@ def _filled(
             yield AdvisedRemedy(filled, "fits" if fits else otherwise, line)
 
 
-def _of_message(
-    error: RaisedError | None, others: Sequence[AdvisedRemedy], facts: LogFacts
-) -> AdvisedRemedy | None:
+def _of_message(error: RaisedError | None, others: Sequence[AdvisedRemedy], facts: LogFacts) -> AdvisedRemedy | None:
     """Return what the message says to do, unless the best other remedy says so already, in full."""
     instruction = None if error is None else instruction_in(error.message)
     if error is None or instruction is None or _is_contradicted(instruction, facts):
@@ -165,7 +171,7 @@ def _by_manager(advised: AdvisedRemedy, facts: LogFacts) -> AdvisedRemedy:
     return advised._replace(remedy=advised.remedy._replace(command=tool + command.removeprefix(_PIP)))
 
 
-def _different(given: Iterator[AdvisedRemedy]) -> Iterator[AdvisedRemedy]:
+def _different(given: Iterable[AdvisedRemedy]) -> Iterator[AdvisedRemedy]:
     """Yield the remedies, skipping those that repeat an earlier text or command."""
     said: set[str] = {""}
     for each in given:

@@ -287,9 +287,8 @@ class LastError:
             return FallbackVerdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
             words = self._pasted.text
-            is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
-            is_mistake = is_mistake or _is_of_own_class(words)
-            mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
+            own = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
+            mistake = (Likeness(UNRELATED, 0.5),) if own or _is_of_own_class(words) else ()
             if _NO_MODULE.match(words):
                 mistake = (Likeness(UNRELATED, _PLAIN),)
             alike = mistake or likely_of_library(words)
@@ -387,7 +386,7 @@ class LastError:
 
 
 def _is_of_own_class(words: str) -> bool:
-    """True if an object lacks an attribute whose class is neither Keras's, TensorFlow's nor Python's: the user's own."""
+    """True if an object lacks an attribute whose class is the user's own, not Keras's or TensorFlow's."""
     found = _OBJECT.match(words)
     if found is None or _OF_TENSORFLOW.search(found["class"]):
         return False

@@ -44,6 +44,7 @@ _NEW_NAMES = {"alpha": "negative_slope"}
 """Arguments whose new names have nothing in common with the old ones."""
 _KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
 _FIRST_WITHOUT_KERAS_2: Version = (2, 16)
+_EAGER_SWITCHES = frozenset({"tf.enable_eager_execution", "tf.enable_v2_behavior"})
 _TENSORFLOW_2: Version = (2,)
 _OLD_BACKEND = "keras.backend."
 _LAST_OF_KERAS_2: Version = (2, 15)
@@ -119,6 +120,8 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     wanted = _canonical(f"{module}.{name}")
     library = _library(wanted, facts)
     life = library.names.lifetime(wanted)
+    if wanted in _EAGER_SWITCHES:
+        return Remedy(f"Leave {wanted} out: TensorFlow 2 is eager from the start")
     if life is None and wanted in names_of_tensorflow_1() and not library.versions.is_before(_TENSORFLOW_2):
         of_1 = f"tf.compat.v1.{wanted.removeprefix('tf.')}"
         return Remedy(

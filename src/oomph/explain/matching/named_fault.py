@@ -244,7 +244,9 @@ class Diagnosis(NamedTuple):
         values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
         line = next((fact.line for fact in self.evidence if fact.line is not None), None)
         texts = [fact.text for fact in self.evidence]
-        given = advice_for(self.fault, self.signatures, self.systems, values, self.facts, self.error, line, texts, self.lent)
+        given = advice_for(
+            self.fault, self.signatures, self.systems, values, self.facts, self.error, line, texts, self.lent
+        )
         if self.outlasted_oomph:
             given = tuple(sorted(given, key=lambda each: bool(each.remedy.action)))
         return tuple(self._with_own_command(each) for each in given)

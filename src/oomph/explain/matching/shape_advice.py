@@ -40,7 +40,7 @@ def _of_missing_axis(longer: Sequence[int | None], shorter: Sequence[int | None]
     if longer[-1] == 1 and _agree(longer[:-1], shorter):
         return f"{_written(shorter)} lacks the last axis of {_written(longer)}: x[..., None] adds it"
     is_sample = longer[0] in (None, 1) and None not in shorter and _agree(longer[1:], shorter)
-    if is_sample or (longer[0] is None and len(shorter) > 1 and longer[2:] == shorter[1:]):
+    if is_sample or (longer[0] is None and None not in shorter and len(shorter) > 1 and longer[2:] == shorter[1:]):
         return f"{_written(shorter)} is one sample without the batch axis: add it, as in model.predict(x[None])"
     return ""
 
