@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from oomph.explain.catalogue.fault import KINDS, SEVERITIES, SOURCES, SYSTEMS, Fault, remedies_in, split
+from oomph.explain.catalogue.fault import KINDS, SEVERITIES, SOURCES, SYSTEMS, USUAL_KIND, Fault, remedies_in, split
 from oomph.explain.facts.condition import condition
 from oomph.files.patterns import lazy_pattern
 
@@ -78,7 +78,7 @@ def _written_out(ids: Iterable[str]) -> list[Mapping[str, Any]]:
 
 
 def _by_command(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    rest = {name: value for name, value in row.items() if name != "commands"}
+    rest = {"kind": USUAL_KIND, **{name: value for name, value in row.items() if name != "commands"}}
     for command in row.get("commands", ({},)):
         yield {**rest, **command}
 
@@ -260,7 +260,7 @@ def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
     yield all(r.where for r in fault.remedies), "at least one remedy on the page must have no `where`"
     yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be in {tuple(SYSTEMS)}"
-    yield not {r.kind for r in remedies} <= {"", *KINDS}, f"kind must be in {tuple(KINDS)}"
+    yield not {r.kind for r in remedies} <= KINDS.keys(), f"kind must be in {tuple(KINDS)}"
     yield not all(r.says for r in fault.answers), "an answer must have `says`"
     yield any(r.says for r in (*fault.remedies, *of_wordings)), "a remedy with `says` is one of the page's answers"
     conditions = {each for r in remedies for each in (*r.needs, *r.unless)}

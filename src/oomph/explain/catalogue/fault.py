@@ -33,8 +33,11 @@ KINDS = {
     "data": "the data",
     "environment": "variables or options of the process",
     "machine": "the machine, its driver or its other processes",
+    "nothing": "",
 }
 """The kinds of things that a remedy may change."""
+USUAL_KIND = "argument"
+"""The kind of a remedy whose row does not say it."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
 """Values from a log that are safe in a command, since every shell reads them as plain words."""
 
