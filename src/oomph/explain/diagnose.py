@@ -18,6 +18,7 @@ from oomph.explain.facts.reader import FactReader
 from oomph.explain.matching import fallback, own_account, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
+from oomph.explain.matching.companion_advice import OF_GENERATIONS, named_by_package
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError, is_ordinary
 from oomph.explain.matching.guesses import Guesses, borrowed, lent_answers, suspicions
 from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
@@ -39,6 +40,8 @@ from oomph.explain.reading.log import Readable, Words, read_log
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
 _EXACT = frozenset({"Xid"})  # the Xid's number determines the fault
 _CERTAIN, _DOUBTFUL = 0.9, 0.5
+_BY_PACKAGE, _FAINT = 0.65, 0.15
+"""The confidence in a fault that the packages of the log show, and what it leaves to the one that the words name."""
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
@@ -163,9 +166,27 @@ class _Reading:
             ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
         elif ranked[0] in general:
             ranked = guesses.reconsidered(ranked)
-        ranked = self._with_borrowed_advice(_sure_before_doubtful(ranked))
+        ranked = self._with_borrowed_advice(self._by_package(_sure_before_doubtful(ranked)))
         told = self._with_last_error(self._with_place_in_code(ranked, general))
         return (*told, *suspicions(ranked, found, self._catalogue, guesses))
+
+    def _by_package(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Put the fault first that a package shows which does not fit this Keras, unless another one is certain."""
+        first = next(iter(ranked), None)
+        is_doubtful = first is None or first.confidence <= _DOUBTFUL or first.name in GENERAL
+        if first is None or not (is_doubtful or first.name in OF_GENERATIONS):
+            return list(ranked)
+        name = named_by_package(self._stated, is_doubtful=is_doubtful)
+        if not name or name == first.name:
+            return list(ranked)
+        others = [each for each in ranked if each.name not in (name, *GENERAL, *OF_GENERATIONS)]
+        if not is_doubtful:
+            others.insert(0, first._replace(confidence=_FAINT))
+        given = next((each for each in ranked if each.name == name), None)
+        fault = next((each for each in self._catalogue if each.name == name), None)
+        if given is None and fault is not None:
+            given = Diagnosis(fault, first.role, 0.0, first.evidence, *self._narrowed(fault, first.evidence))
+        return [given._replace(confidence=max(given.confidence, _BY_PACKAGE)), *others] if given else list(ranked)
 
     def _tells_of_training(self) -> bool:
         """True if the evidence comes from training. Exceptions and exit statuses always count as such."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from oomph.explain.facts.at_hand import AtHand
+from oomph.explain.facts.companions import Companion
 from oomph.explain.facts.version_range import Version, VersionRange
 
 Library = Literal[
     "tensorflow", "keras", "tf_keras", "python", "numpy", "protobuf", "cuda", "cudnn", "driver", "tensorflow-metal"
 ]
-PackageManager = Literal["conda", "pip", "poetry", "uv"]
+PackageManager = Literal["conda", "pip", "pipenv", "poetry", "uv"]
 ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
 NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
 FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5", "git-lfs pointer"]
@@ -56,6 +57,17 @@ class CodePlace:
     line: int | None
     code: str = ""
     """The source line, as the traceback shows it."""
+
+
+@dataclass(frozen=True)
+class InvolvedPackage:
+    """A package besides TensorFlow and Keras that the log speaks of."""
+
+    package: str
+    """Its name in the package index, or that of its folder if it is not one of the known companions."""
+    companion: Companion | None
+    versions: VersionRange
+    line: int | None
 
 
 @dataclass(frozen=True)
@@ -111,6 +123,25 @@ class FileHead:
 
 
 @dataclass(frozen=True)
+class MissingModule:
+    """A module that Python did not find."""
+
+    name: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class DataRanOut:
+    """The end of data that came before the steps that were asked for."""
+
+    batches: int
+    """The number of batches that were asked for."""
+    epoch_done: bool
+    """True if all training steps of the epoch had been taken by then."""
+    line: int | None
+
+
+@dataclass(frozen=True)
 class FailedAlready:
     """A step that was tried according to the log, and did not help."""
 
@@ -131,6 +162,12 @@ class LogFacts:
     """The innermost frame in the user's own code."""
     library_place: CodePlace | None = None
     """The innermost frame in an installed package."""
+    failing_package: str = ""
+    """The folder of the innermost package in the traceback that is neither Python, TensorFlow nor Keras; empty if that
+    frame is in the user's own code."""
+    packages: Sequence[InvolvedPackage] = ()
+    missing_modules: Sequence[MissingModule] = ()
+    ran_out: DataRanOut | None = None
     node: FailedNode | None = None
     shapes: Sequence[ShapePair] = ()
     file_heads: Sequence[FileHead] = ()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from oomph.explain.facts.fact import FailedAlready, FailedStep, InstalledBy, PackageManager
 from oomph.files.patterns import lazy_pattern
 
-WORDS = frozenset({"modprobe", "conda", "miniconda", "anaconda", "mamba", "poetry"})
+WORDS = frozenset({"modprobe", "conda", "miniconda", "anaconda", "mamba", "poetry", "pipenv", "Pipfile"})
 """Words in lines that state these facts but match no signature; see `oomph.explain.reading.log.Words`."""
 
 
@@ -33,6 +33,7 @@ _MANAGERS = (
         ),
     ),
     _Manager("poetry", ("poetry",), lazy_pattern(r"[/\\]pypoetry[/\\]|\bpoetry\.lock\b")),
+    _Manager("pipenv", ("pipenv", "Pipfile"), lazy_pattern(r"[/\\.]pipenv[/\\.]|\bPipfile(?:\.lock)?\b|\bpipenv (?:install|lock|run)\b")),
     _Manager("uv", ("uv",), lazy_pattern(r"[/\\]uv[/\\](?:python|tools|cache|archive)|\buv pip\b|\buv\.lock\b")),
     _Manager(
         "pip",

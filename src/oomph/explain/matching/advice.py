@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
-from oomph.explain.catalogue.fault import Fault, Remedy, Signature
+from oomph.explain.catalogue.fault import USUAL_KIND, Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
-from oomph.explain.matching.fallback import UNRELATED
-from oomph.explain.matching.gone_names import is_keras_2, name_remedy, unknown_names
+from oomph.explain.matching.companion_advice import companion_remedies
+from oomph.explain.matching.fallback import UNRECOGNISED, UNRELATED
+from oomph.explain.matching.gone_names import is_keras_2, name_remedy, saved_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
-from oomph.explain.matching.pins import is_installable
+from oomph.explain.matching.pins import is_installable, pinned
 from oomph.explain.matching.script_advice import script_remedy
 from oomph.explain.matching.shape_advice import shape_remedy
 from oomph.explain.matching.situations import situation_of
@@ -25,7 +26,21 @@ _ENOUGH = 2
 """The number of remedies up to which general ones are added to those for this very log."""
 _WITHOUT_OOMPH_RUN = frozenset({"windows", "macos"})
 _PIP = "python -m pip install "
-_INSTALLERS: Mapping[PackageManager, str] = {"poetry": "poetry add ", "uv": "uv pip install "}
+_INSTALLERS: Mapping[PackageManager, str] = {
+    "pipenv": "pipenv install ",
+    "poetry": "poetry add ",
+    "uv": "uv pip install ",
+}
+_NEW_ENVIRONMENT = re.compile(r"conda create -n tf python=(?P<python>[\d.]+) && conda activate tf && python -m pip install ")
+_ENVIRONMENTS: Mapping[PackageManager, str] = {
+    "pipenv": "pipenv --python {python} && pipenv install ",
+    "poetry": "poetry env use {python} && poetry add ",
+    "uv": "uv venv --python {python} && uv pip install ",
+}
+_SIGNS_OF_KERAS_2 = ("tf_keras", "tf-keras", "LEGACY_KERAS")
+_AGAIN = ("--force-reinstall tensorflow", "uninstall -y tensorflow")
+_OF_FILES = frozenset({"keras-version-mismatch", "checkpoint-failure", "removed-api", UNRECOGNISED, UNRELATED})
+"""The faults that a saved model of another release shows."""
 _QUOTED = re.compile(r"[`'\"]([^`'\"]+)[`'\"]")
 _NAME = re.compile(r"[A-Za-z_][\w.]{2,}")
 
@@ -85,12 +100,22 @@ def advice_for(
         specific.insert(0, AdvisedRemedy(of_name, "fits", error.line))
     if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(each.fit == "fits" for each in specific):
         specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
+    of_package = companion_remedies(fault.name, facts)
+    if error is not None and (of_file := saved_remedy(facts)) is not None and fault.name in _OF_FILES:
+        specific.insert(0, AdvisedRemedy(of_file, "fits", error.line))
+    specific[:0] = [
+        AdvisedRemedy(each, "fits", line)
+        for each in of_package
+        if _applies(each, systems, facts) and is_installable(each.command, facts)
+    ]
     of_wording = list(_filled(usual, systems, facts, "likely", line))
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
     of_page = list(_filled(((each, captured) for each in by_page), systems, facts, "general", line))
+    if of_package and facts.failing_package:
+        specific, of_wording, of_page = (_without_own_code(each) for each in (specific, of_wording, of_page))
     of_message = _of_message(error, [*specific, *of_wording], facts)
     fitting = [*_in_order(specific, of_message), *of_wording, *(each for each in of_page if each.fit != "general")]
-    given = tuple(_different(_by_manager(each, facts) for each in (*fitting, *of_page)))
+    given = tuple(_different(_by_manager(_pinned(each, facts), facts) for each in (*fitting, *of_page)))
     return given[: max(_ENOUGH, min(len(fitting), MOST)) if fitting else MOST]
 
 
@@ -123,7 +148,7 @@ def _filled(
     """Yield the remedies that apply. One that states values of this log, or needs facts that it states, fits it."""
     for remedy, captured in remedies:
         filled = remedy.filled(captured)
-        if _applies(remedy, systems, facts) and is_installable(filled.command, facts):
+        if _applies(filled, systems, facts) and is_installable(filled.command, facts):
             fits = bool(remedy.needs) or filled.text != remedy.text
             yield AdvisedRemedy(filled, "fits" if fits else otherwise, line)
 
@@ -133,6 +158,8 @@ def _of_message(error: RaisedError | None, others: Sequence[AdvisedRemedy], fact
     instruction = None if error is None else instruction_in(error.message)
     if error is None or instruction is None or _is_contradicted(instruction, facts):
         return None
+    if facts.failing_package and instruction.force < Force.COMMAND and others and others[0].fit == "fits":
+        return None  # it addresses the code that raised the error, which is not the reader's
     if others and (instruction.force == Force.REQUIREMENT or _covers(others[0].remedy, instruction)):
         return None
     text = f"As the error itself says: {instruction.text.rstrip('.')}"
@@ -156,15 +183,42 @@ def _covers(remedy: Remedy, instruction: Instruction) -> bool:
     return not named or any(word in said for word in named)
 
 
+def _without_own_code(advised: Iterable[AdvisedRemedy]) -> list[AdvisedRemedy]:
+    """Leave out what changes the script, since the failing code is in a package."""
+    return [each for each in advised if each.remedy.kind not in ("", USUAL_KIND)]
+
+
 def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:
     """True if the remedy can be applied on these systems, and the facts allow it."""
     by_oomph = not is_keras_2(facts) and _WITHOUT_OOMPH_RUN.isdisjoint(systems)
-    return remedy.fits(systems, facts) and (by_oomph or not remedy.action)
+    return remedy.fits(systems, facts) and (by_oomph or not remedy.action) and not _is_refuted(remedy, facts)
+
+
+def _is_refuted(remedy: Remedy, facts: LogFacts) -> bool:
+    """True if the remedy brings what the log shows to be there already, or to have been tried."""
+    said = f"{remedy.text} {remedy.command}"
+    if is_keras_2(facts) and any(sign in said for sign in _SIGNS_OF_KERAS_2):
+        return True
+    absent = {each.name for each in facts.missing_modules}
+    lacks_tensorflow = any(each == "tensorflow" or each.startswith("tensorflow.python") for each in absent)
+    if absent and not lacks_tensorflow and any(sign in said for sign in _AGAIN):
+        return facts.version_of("tensorflow").since is not None
+    tried = {each.removeprefix("tensorflow.") for each in absent if each.startswith("tensorflow.keras.")}
+    return "tensorflow.keras" in said and any(each in said for each in tried)
+
+
+def _pinned(advised: AdvisedRemedy, facts: LogFacts) -> AdvisedRemedy:
+    return advised._replace(remedy=advised.remedy._replace(command=pinned(advised.remedy.command, facts)))
 
 
 def _by_manager(advised: AdvisedRemedy, facts: LogFacts) -> AdvisedRemedy:
     """Put the command in the words of the package manager that the environment was made with."""
     command = advised.remedy.command
+    if (made := _NEW_ENVIRONMENT.match(command)) is not None:
+        new = next((_ENVIRONMENTS[each.manager] for each in facts.installed_by if each.manager in _ENVIRONMENTS), "")
+        rest = command[made.end() :]
+        written = new.format(python=made["python"]) + rest if new else command
+        return advised._replace(remedy=advised.remedy._replace(command=written))
     tool = next((_INSTALLERS[each.manager] for each in facts.installed_by if each.manager in _INSTALLERS), "")
     if not tool or not command.startswith(_PIP) or "&&" in command or " -" in command.removeprefix(_PIP):
         return advised

@@ -250,10 +250,11 @@ class LastError:
     def raised(self) -> RaisedError | None:
         """The exception that ended the program, with its whole message, or None."""
         error, said = self._raised or self._pasted_fact, self._message or self._pasted
-        found = None if error is None or said is None else _RAISED.match(said.lines[0])
+        line = "" if said is None else said.lines[0].lstrip()
+        found = None if error is None else _RAISED.match(line)
         if error is None or said is None or found is None:
             return None
-        first = said.lines[0][found.end() :].strip()
+        first = line[found.end() :].strip()
         return RaisedError(found["type"], telling_lines([first, *said.all_lines[1:]]), error.line)
 
     @property

@@ -37,6 +37,14 @@ _UNEXPECTED = (
     lazy_pattern(r"passed to (?P<owner>\w{1,60}): \{['\"](?P<argument>\w{1,60})['\"](?P<function>)"),
     lazy_pattern(r"Argument\(s\) not recognized: \{['\"](?P<argument>\w{1,60})['\"](?P<owner>)(?P<function>)"),
 )
+_SAVED_ARGUMENT = lazy_pattern(
+    r"(?:(?P<owner>[A-Z]\w{1,60})\.)?__init__\(\) got an (?:un)?expected keyword argument '(?P<argument>\w{1,60})'"
+    r"|'Keyword argument not understood:', '(?P<argument_>\w{1,60})'"
+)
+_SAVED_LAYER = lazy_pattern(r"Unknown layer: '?(?P<layer>\w{1,60})")
+_KERAS_3: Version = (3,)
+_NOT_PUBLIC: dict[str, Version] = {"Functional": (2, 4), "DTypePolicy": (3, 0), "module": (2, 13), "registered_name": (2, 13)}
+"""What files hold besides public names, and the first release that writes it."""
 # How Keras and TensorFlow spell their public modules in messages.
 _INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
 _NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){1,6}")
@@ -67,6 +75,46 @@ def name_remedy(facts: LogFacts) -> Remedy | None:
         if (found := unexpected.search(message)) is not None:
             return _of_argument(found["owner"] or "", found["function"], found["argument"], facts)
     return None
+
+
+def saved_remedy(facts: LogFacts) -> Remedy | None:
+    """Return how to load a file that holds an argument or class which the reading Keras does not know, or None.
+
+    Keras up to 2.15 refuses an argument by Python's own words. Keras 3 has words of its own for that.
+    """
+    message = " ".join(facts.error.message)[:2000] if facts.error else ""
+    if facts.phase is None or facts.phase.phase != "load" or has_keras_3(facts):
+        return None
+    found = _SAVED_ARGUMENT.search(message) or _SAVED_LAYER.search(message)
+    if found is None:
+        return None
+    groups = found.groupdict()
+    written = groups.get("argument") or groups.get("argument_") or groups.get("layer") or ""
+    since = _first_to_write(written, groups.get("owner") or "", is_class="layer" in groups)
+    if since is None:
+        return None
+    if since >= _KERAS_3:
+        text = f"The file was saved by Keras 3, which writes {written}: load it with TensorFlow 2.16 or later"
+        return Remedy(text, 'python -m pip install --upgrade "tensorflow>=2.16"', kind="pin")
+    text = (
+        f"The file was saved by a newer Keras than this one, which does not know {written}: load it with the release "
+        f"that saved it, or a later one"
+    )
+    return Remedy(text, "python -m pip install --upgrade tensorflow", kind="pin")
+
+
+def _first_to_write(written: str, owner: str, *, is_class: bool) -> Version | None:
+    """Return the first release that writes this argument or class into a file; None if none is known to."""
+    names = keras_names()
+    if is_class:
+        lives = [names.lifetime(f"keras.layers.{written}"), names.lifetime(f"keras.{written}")]
+    else:
+        owners = names.ending_in(owner) if owner else (each for each in names.all if each.startswith("keras.layers."))
+        lives = [names.lifetime(each, written) for each in owners]
+    since = [life.since for life in lives if life is not None and life.goes_on]
+    if not since and written in _NOT_PUBLIC:
+        return _NOT_PUBLIC[written]
+    return min(since, default=None)
 
 
 def unknown_names(text: str, facts: LogFacts) -> list[str]:
@@ -106,6 +154,11 @@ def is_keras_2(facts: LogFacts) -> bool:
     return keras_versions(facts).is_before((3,)) or any(each.library == "tf_keras" for each in facts.versions)
 
 
+def has_keras_3(facts: LogFacts) -> bool:
+    """True if the log shows that Keras 3 is installed, and that the program uses it."""
+    return keras_versions(facts).is_from((3,))
+
+
 def keras_versions(facts: LogFacts) -> VersionRange:
     """Return the versions of Keras that a log allows, also by that of TensorFlow, which brings its own."""
     stated, tensorflow = facts.version_of("keras"), facts.version_of("tensorflow")
@@ -133,8 +186,10 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     if wanted.startswith(_OLD_BACKEND) and keras_names().lifetime(in_ops := f"keras.ops.{name}") is not None:
         return Remedy(f"Write {in_ops}: the keras.backend of Keras 3 has no {name}")
     if life is not None and life.goes_on and not life.excludes(library.versions):
-        if library.versions != VersionRange() or life.since == library.names.releases[0]:
-            return None  # it should be there: the installation is at fault, or a file of the same name
+        if library.versions != VersionRange():
+            return _of_incomplete(wanted, library)
+        if life.since == library.names.releases[0]:
+            return None
         return Remedy(f"{wanted} is there from {library.title} {_written(life.since)} on: install that or a later one")
     was = f"{wanted} was last in {library.title} {_written(life.until)}" if life else f"there is no {wanted}"
     if (place := _moved_to(wanted, name, library)) is not None:
@@ -145,6 +200,17 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     if library.title == "Keras":
         return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", _KERAS_2)
     return _earlier_tensorflow(was, life, facts)
+
+
+def _of_incomplete(wanted: str, library: _Library) -> Remedy:
+    """Return the remedy for an installation that lacks what its release has."""
+    package = library.title.lower()
+    return Remedy(
+        f"{wanted} belongs to this {library.title}: the installation is incomplete, a nightly build that lacks it, or "
+        f"hidden by a file of that name. Install the newest stable one again",
+        f"python -m pip install --upgrade --force-reinstall {package}",
+        kind="pin",
+    )
 
 
 def _earlier_tensorflow(was: str, life: NameLifetime, facts: LogFacts) -> Remedy:
