@@ -13,6 +13,7 @@ from typing import NamedTuple, get_args
 from oomph.explain.facts.fact import (
     FailedStep,
     FileFormat,
+    KerasGeneration,
     Library,
     LogFacts,
     NodeKind,
@@ -29,6 +30,7 @@ _VALUES: Mapping[str, tuple[object, Callable[[LogFacts], list[str]]]] = {
     "phase": (ProgramPhase, lambda facts: [facts.phase.phase] if facts.phase else []),
     "node": (NodeKind, lambda facts: [facts.node.kind] if facts.node and facts.node.kind else []),
     "file": (FileFormat, lambda facts: [each.format for each in facts.file_heads]),
+    "uses": (KerasGeneration, lambda facts: [facts.uses] if facts.uses else []),
     "tried": (FailedStep, lambda facts: [each.step for each in facts.failed]),
 }
 

@@ -17,8 +17,12 @@ PackageManager = Literal["conda", "pip", "pipenv", "poetry", "uv"]
 ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
 NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
 FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5", "git-lfs pointer"]
+KerasGeneration = Literal["Keras 2", "Keras 3"]
 MissingPart = Literal["start of the traceback", "traceback", "error"]
 FailedStep = Literal["modprobe", "smaller batch", "memory growth", "pip install", "conda install"]
+
+_FIRST_WITHOUT_KERAS_2: Version = (2, 16)
+_KERAS_3: Version = (3,)
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,27 @@ class LogFacts:
     def version_of(self, library: Library) -> VersionRange:
         """Return the versions of a library that the log allows: all of them, if it says nothing."""
         return next((each.versions for each in self.versions if each.library == library), VersionRange())
+
+    @property
+    def keras_versions(self) -> VersionRange:
+        """The versions of Keras that the log allows, also by that of TensorFlow, which brings its own."""
+        stated, tensorflow = self.version_of("keras"), self.version_of("tensorflow")
+        if stated != VersionRange() or self._has_tf_keras:
+            return stated
+        if tensorflow.is_from(_FIRST_WITHOUT_KERAS_2):
+            return VersionRange(since=_KERAS_3)
+        return tensorflow if tensorflow.is_before(_FIRST_WITHOUT_KERAS_2) else stated
+
+    @property
+    def uses(self) -> KerasGeneration | None:
+        """The generation of Keras that the program trains with, if the log shows it."""
+        if self._has_tf_keras or self.keras_versions.is_before(_KERAS_3):
+            return "Keras 2"
+        return "Keras 3" if self.keras_versions.is_from(_KERAS_3) else None
+
+    @property
+    def _has_tf_keras(self) -> bool:
+        return any(each.library == "tf_keras" for each in self.versions)
 
     def as_document(self) -> dict[str, Any]:
         """Return the facts as JSON values, without those that the log does not state."""

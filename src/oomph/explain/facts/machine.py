@@ -33,7 +33,11 @@ _MANAGERS = (
         ),
     ),
     _Manager("poetry", ("poetry",), lazy_pattern(r"[/\\]pypoetry[/\\]|\bpoetry\.lock\b")),
-    _Manager("pipenv", ("pipenv", "Pipfile"), lazy_pattern(r"[/\\.]pipenv[/\\.]|\bPipfile(?:\.lock)?\b|\bpipenv (?:install|lock|run)\b")),
+    _Manager(
+        "pipenv",
+        ("pipenv", "Pipfile"),
+        lazy_pattern(r"[/\\.]pipenv[/\\.]|\bPipfile(?:\.lock)?\b|\bpipenv (?:install|lock|run)\b"),
+    ),
     _Manager("uv", ("uv",), lazy_pattern(r"[/\\]uv[/\\](?:python|tools|cache|archive)|\buv pip\b|\buv\.lock\b")),
     _Manager(
         "pip",

@@ -10,7 +10,7 @@ from oomph.explain.catalogue.fault import USUAL_KIND, Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.companion_advice import companion_remedies
 from oomph.explain.matching.fallback import UNRECOGNISED, UNRELATED
-from oomph.explain.matching.gone_names import is_keras_2, name_remedy, saved_remedy, unknown_names
+from oomph.explain.matching.gone_names import name_remedy, saved_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.pins import is_installable, pinned
 from oomph.explain.matching.script_advice import script_remedy
@@ -31,7 +31,9 @@ _INSTALLERS: Mapping[PackageManager, str] = {
     "poetry": "poetry add ",
     "uv": "uv pip install ",
 }
-_NEW_ENVIRONMENT = re.compile(r"conda create -n tf python=(?P<python>[\d.]+) && conda activate tf && python -m pip install ")
+_NEW_ENVIRONMENT = re.compile(
+    r"conda create -n tf python=(?P<python>[\d.]+) && conda activate tf && python -m pip install "
+)
 _ENVIRONMENTS: Mapping[PackageManager, str] = {
     "pipenv": "pipenv --python {python} && pipenv install ",
     "poetry": "poetry env use {python} && poetry add ",
@@ -190,14 +192,14 @@ def _without_own_code(advised: Iterable[AdvisedRemedy]) -> list[AdvisedRemedy]:
 
 def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:
     """True if the remedy can be applied on these systems, and the facts allow it."""
-    by_oomph = not is_keras_2(facts) and _WITHOUT_OOMPH_RUN.isdisjoint(systems)
+    by_oomph = facts.uses != "Keras 2" and _WITHOUT_OOMPH_RUN.isdisjoint(systems)
     return remedy.fits(systems, facts) and (by_oomph or not remedy.action) and not _is_refuted(remedy, facts)
 
 
 def _is_refuted(remedy: Remedy, facts: LogFacts) -> bool:
     """True if the remedy brings what the log shows to be there already, or to have been tried."""
     said = f"{remedy.text} {remedy.command}"
-    if is_keras_2(facts) and any(sign in said for sign in _SIGNS_OF_KERAS_2):
+    if facts.uses == "Keras 2" and any(sign in said for sign in _SIGNS_OF_KERAS_2):
         return True
     absent = {each.name for each in facts.missing_modules}
     lacks_tensorflow = any(each == "tensorflow" or each.startswith("tensorflow.python") for each in absent)

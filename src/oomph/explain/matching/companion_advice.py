@@ -14,7 +14,6 @@ from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.facts.companions import companion
 from oomph.explain.facts.fact import InvolvedPackage, LogFacts
 from oomph.explain.facts.version_range import Version, VersionRange
-from oomph.explain.matching.gone_names import has_keras_3, is_keras_2
 from oomph.explain.public_names.table import keras_names
 from oomph.files.patterns import lazy_pattern
 
@@ -61,9 +60,9 @@ def named_by_package(facts: LogFacts, *, is_doubtful: bool) -> str:
 
 def _is_of_generations(clash: _Clash, facts: LogFacts, *, is_doubtful: bool) -> bool:
     row = clash.package.companion
-    if not has_keras_3(facts):
+    if facts.uses != "Keras 3":
         only_keras_2 = row is not None and row.keras_3_since is None
-        return only_keras_2 and is_doubtful and not is_keras_2(facts) and _lacks_a_name(facts)
+        return only_keras_2 and is_doubtful and facts.uses != "Keras 2" and _lacks_a_name(facts)
     if row is None:
         place = facts.library_place
         in_keras = place is not None and re.search(r"[/\\]keras[/\\]", place.file) is not None
@@ -108,8 +107,13 @@ def _of_missing_name(package: InvolvedPackage, facts: LogFacts) -> list[Remedy]:
 
 def _of_generation(package: InvolvedPackage, fault: str, facts: LogFacts) -> Iterator[Remedy]:
     row, name = package.companion, package.package
-    old = is_keras_2(facts)
-    if row is not None and row.keras_2_until is not None and row.keras_2_until > (0,) and (old or _is_of_keras_3(facts)):
+    old = facts.uses == "Keras 2"
+    if (
+        row is not None
+        and row.keras_2_until is not None
+        and row.keras_2_until > (0,)
+        and (old or _is_of_keras_3(facts))
+    ):
         first, last = _written(row.keras_3_since or (0,)), _written(row.keras_2_until)
         yield Remedy(
             f"{name} {first} and later need Keras 3, and this is Keras 2: install TensorFlow 2.16 or later",
@@ -120,7 +124,8 @@ def _of_generation(package: InvolvedPackage, fault: str, facts: LogFacts) -> Ite
         return
     only_keras_2 = row is not None and row.keras_3_since is None
     if row is None:
-        yield Remedy(f"The failing code is {name}'s, not yours: update it", f"{_UPDATE} {name}", kind="pin")
+        text = f"{name}, whose code fails, was written for a different version of what it calls: update it"
+        yield Remedy(text, f"{_UPDATE} {name} && python -m pip check", kind="pin")
     elif row.successor:
         yield Remedy(f"{name} is no longer maintained: use {row.successor} in its place", kind="pin")
     elif row.keras_3_since is not None:
@@ -151,7 +156,7 @@ def _of_generation(package: InvolvedPackage, fault: str, facts: LogFacts) -> Ite
 def _is_of_keras_3(facts: LogFacts) -> bool:
     """True if an object of Keras lacks what no Keras 2 has, so that the code that asks for it expects Keras 3."""
     found = _LACKS.search(" ".join(facts.error.message)) if facts.error else None
-    if found is None or has_keras_3(facts):
+    if found is None or facts.uses == "Keras 3":
         return False
     lives = [keras_names().lifetime(f"keras.{owner}.{found['name']}") for owner in (found["class"], "Model")]
     return all(life is None or life.since > _LAST_OF_KERAS_2 for life in lives)

@@ -43,7 +43,12 @@ _SAVED_ARGUMENT = lazy_pattern(
 )
 _SAVED_LAYER = lazy_pattern(r"Unknown layer: '?(?P<layer>\w{1,60})")
 _KERAS_3: Version = (3,)
-_NOT_PUBLIC: dict[str, Version] = {"Functional": (2, 4), "DTypePolicy": (3, 0), "module": (2, 13), "registered_name": (2, 13)}
+_NOT_PUBLIC: dict[str, Version] = {
+    "Functional": (2, 4),
+    "DTypePolicy": (3, 0),
+    "module": (2, 13),
+    "registered_name": (2, 13),
+}
 """What files hold besides public names, and the first release that writes it."""
 # How Keras and TensorFlow spell their public modules in messages.
 _INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
@@ -51,7 +56,6 @@ _NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){
 _NEW_NAMES = {"alpha": "negative_slope"}
 """Arguments whose new names have nothing in common with the old ones."""
 _KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
-_FIRST_WITHOUT_KERAS_2: Version = (2, 16)
 _EAGER_SWITCHES = frozenset({"tf.enable_eager_execution", "tf.enable_v2_behavior"})
 _TENSORFLOW_2: Version = (2,)
 _OLD_BACKEND = "keras.backend."
@@ -83,7 +87,7 @@ def saved_remedy(facts: LogFacts) -> Remedy | None:
     Keras up to 2.15 refuses an argument by Python's own words. Keras 3 has words of its own for that.
     """
     message = " ".join(facts.error.message)[:2000] if facts.error else ""
-    if facts.phase is None or facts.phase.phase != "load" or has_keras_3(facts):
+    if facts.phase is None or facts.phase.phase != "load" or facts.uses == "Keras 3":
         return None
     found = _SAVED_ARGUMENT.search(message) or _SAVED_LAYER.search(message)
     if found is None:
@@ -145,28 +149,8 @@ def _canonical(name: str) -> str:
 
 def _library(canonical: str, facts: LogFacts) -> _Library:
     if canonical.startswith("keras"):
-        return _Library("Keras", keras_names(), keras_versions(facts))
+        return _Library("Keras", keras_names(), facts.keras_versions)
     return _Library("TensorFlow", tensorflow_names(), facts.version_of("tensorflow"))
-
-
-def is_keras_2(facts: LogFacts) -> bool:
-    """True if the log shows that the program trains with Keras 2."""
-    return keras_versions(facts).is_before((3,)) or any(each.library == "tf_keras" for each in facts.versions)
-
-
-def has_keras_3(facts: LogFacts) -> bool:
-    """True if the log shows that Keras 3 is installed, and that the program uses it."""
-    return keras_versions(facts).is_from((3,))
-
-
-def keras_versions(facts: LogFacts) -> VersionRange:
-    """Return the versions of Keras that a log allows, also by that of TensorFlow, which brings its own."""
-    stated, tensorflow = facts.version_of("keras"), facts.version_of("tensorflow")
-    if stated != VersionRange() or any(each.library == "tf_keras" for each in facts.versions):
-        return stated
-    if tensorflow.is_from(_FIRST_WITHOUT_KERAS_2):
-        return VersionRange(since=(3,))
-    return tensorflow if tensorflow.is_before(_FIRST_WITHOUT_KERAS_2) else stated
 
 
 def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Remedy | None:
@@ -248,7 +232,7 @@ def _of_argument(owner: str, function: str, argument: str, facts: LogFacts) -> R
     name = _callable(owner, function, argument, facts)
     if name is None:
         return None
-    versions, names = keras_versions(facts), keras_names()
+    versions, names = facts.keras_versions, keras_names()
     life, parameters = names.lifetime(name, argument), names.parameters(name, versions)
     if life is not None and not life.excludes(versions) and versions != VersionRange():
         return None
