@@ -18,10 +18,11 @@ from oomph.explain.facts.reader import FactReader
 from oomph.explain.matching import fallback, own_account, systems
 from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
-from oomph.explain.matching.companion_advice import OF_GENERATIONS, named_by_package
+from oomph.explain.matching.companion_advice import KERAS_MISMATCH, OF_GENERATIONS, named_by_package
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError, is_ordinary
 from oomph.explain.matching.guesses import Guesses, borrowed, lent_answers, suspicions
 from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
+from oomph.explain.matching.keras_calls import refused_call
 from oomph.explain.matching.likeness import Likeness, likely_of_check
 from oomph.explain.matching.lines import (
     HELP_WORDS,
@@ -256,6 +257,8 @@ class _Reading:
         likely = verdict.likely
         if is_ordinary(verdict.evidence[-1].text) and (situation := situation_named(self._stated)) is not None:
             likely = (Likeness(situation.fault, situation.confidence),)
+        elif verdict.name in GENERAL and (refused := refused_call(self._stated)) is not None:
+            likely = (Likeness(KERAS_MISMATCH, 0.65),) if refused.is_shuffled else (Likeness(UNRELATED, 0.65),)
         return self._named(likely, role, verdict.evidence, found)
 
     def _named(

@@ -12,6 +12,7 @@ from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.advice import AdvisedRemedy
 from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.instruction import without_fillers
+from oomph.explain.matching.keras_calls import is_raised_by_keras
 from oomph.explain.matching.named_fault import SUSPICION, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import RUN
 from oomph.explain.matching.question import question_between
@@ -108,7 +109,8 @@ def _plain_error(diagnosis: Diagnosis) -> str:
     sure = "" if diagnosis.confidence >= _SURE else "probably "
     where = f" at {_shortened(place)}" if (place := diagnosis.captured.get("where")) else ""
     error = diagnosis.evidence[-1]
-    return f"{sure}a plain Python error{where}, {_place(error)}: {_clean(_error_text(error, diagnosis))}"
+    kind = "a call that Keras refuses" if is_raised_by_keras(diagnosis.facts) else "a plain Python error"
+    return f"{sure}{kind}{where}, {_place(error)}: {_clean(_error_text(error, diagnosis))}"
 
 
 def heads(names: Iterable[str]) -> Heads:

@@ -17,6 +17,7 @@ PackageManager = Literal["conda", "pip", "pipenv", "poetry", "uv"]
 ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
 NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
 FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5", "git-lfs pointer"]
+EndedData = Literal["validation data"]
 KerasGeneration = Literal["Keras 2", "Keras 3"]
 MissingPart = Literal["start of the traceback", "traceback", "error"]
 FailedStep = Literal["modprobe", "smaller batch", "memory growth", "pip install", "conda install"]
@@ -140,8 +141,8 @@ class DataRanOut:
 
     batches: int
     """The number of batches that were asked for."""
-    epoch_done: bool
-    """True if all training steps of the epoch had been taken by then."""
+    kind: EndedData | None
+    """The data that ran out, if the progress bar shows it."""
     line: int | None
 
 

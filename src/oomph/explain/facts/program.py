@@ -82,6 +82,7 @@ _NODE = lazy_pattern(
 
 # A statement on a line of its own, in a log that shows code without frames.
 _BARE_CALL = lazy_pattern(r"[\s>.$\d\[\]:-]{0,12}(?:\w{1,40} ?= ?)?(?:[\w.]{1,60}\.)?(?P<function>load_model)\(")
+_CELL_LINE = lazy_pattern(r"(?P<arrow>-{1,6}> ?| {2,8})\[?\d{1,6}\]? (?P<code>\S.*)")
 _ABSENT = lazy_pattern(r"[Nn]o module named '?(?P<module>[A-Za-z_][\w.]{1,100})")
 _OF_KERAS_ITSELF = frozenset({"h5py", "absl", "google", "ml_dtypes", "jax", "jaxlib", "torch", "_pytest", "pluggy"})
 """Packages that call the user's code, or that TensorFlow and Keras call themselves."""
@@ -97,6 +98,8 @@ class ProgramReader:
         self.node: FailedNode | None = None
         self.failing_package = ""
         self.missing: dict[str, MissingModule] = {}
+        self._shown = ""
+        """The line of a notebook's cell that the traceback shows before the one that failed."""
         self._frame: CodePlace | None = None
 
     def see(self, text: str, line: int | None) -> None:
@@ -110,9 +113,14 @@ class ProgramReader:
             self.missing.setdefault(absent["module"], MissingModule(absent["module"], line))
         frame = frame_on(text)
         if frame is None:
-            if self._frame is not None and text.startswith(_CODE):
+            if self._frame is not None and (code := _CELL_LINE.match(text)) is not None:
+                self._see_code(self._frame, f"{self._shown} {code['code']}".strip(), line)
+                self._shown = code["code"]
+                if not code["arrow"]:
+                    return
+            elif self._frame is not None and text.startswith(_CODE):
                 self._see_code(self._frame, text.strip(), line)
-            self._frame = None
+            self._frame, self._shown = None, ""
             if self.phase is None and "load_model(" in text and (call := _BARE_CALL.match(text)) is not None:
                 self._begin_phase(call["function"], line)
             return

@@ -82,7 +82,8 @@ def ran_out_in(text: str, line: int | None, before: str) -> DataRanOut | None:
     if found is None:
         return None
     steps = next(reversed([*_STEPS.finditer(f"{before}\n{text[: found.start()]}")]), None)
-    return DataRanOut(int(found["batches"]), steps is not None and steps["done"] == steps["all"], line)
+    epoch_is_done = steps is not None and steps["done"] == steps["all"]
+    return DataRanOut(int(found["batches"]), "validation data" if epoch_is_done else None, line)
 
 
 def _axes(shape: str) -> tuple[int | None, ...]:

@@ -12,10 +12,12 @@ from oomph.explain.matching.companion_advice import companion_remedies
 from oomph.explain.matching.fallback import UNRECOGNISED, UNRELATED
 from oomph.explain.matching.gone_names import name_remedy, saved_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
+from oomph.explain.matching.keras_calls import call_remedy
 from oomph.explain.matching.pins import is_installable, pinned
 from oomph.explain.matching.script_advice import script_remedy
 from oomph.explain.matching.shape_advice import shape_remedy
 from oomph.explain.matching.situations import situation_of
+from oomph.explain.matching.wheel_advice import wheel_remedies
 
 Fit = Literal["fits", "likely", "general"]
 """The degree to which a remedy fits: by a fact of this log, by a wording in it, or only by the name of the fault."""
@@ -105,9 +107,11 @@ def advice_for(
     of_package = companion_remedies(fault.name, facts)
     if error is not None and (of_file := saved_remedy(facts)) is not None and fault.name in _OF_FILES:
         specific.insert(0, AdvisedRemedy(of_file, "fits", error.line))
+    if error is not None and (of_call := call_remedy(facts)) is not None:
+        specific.insert(0, AdvisedRemedy(of_call, "fits", error.line))
     specific[:0] = [
         AdvisedRemedy(each, "fits", line)
-        for each in of_package
+        for each in (*of_package, *wheel_remedies(fault.name, texts, systems, facts))
         if _applies(each, systems, facts) and is_installable(each.command, facts)
     ]
     of_wording = list(_filled(usual, systems, facts, "likely", line))

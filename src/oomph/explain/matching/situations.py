@@ -30,6 +30,8 @@ class Situation(NamedTuple):
     """A part of the name of the file that raised it."""
     code: str = ""
     """Words in the source line that raised it."""
+    own_code: str = ""
+    """Words in the user's own lines that the traceback shows."""
     needs: tuple[str, ...] = ()
     """Conditions that the log must state; see `oomph.explain.facts.condition`."""
     confidence: float = 0.85
@@ -46,6 +48,44 @@ _EMPTY_DATA = Remedy(
 )
 
 SITUATIONS = (
+    Situation(
+        "input-pipeline",
+        Remedy(
+            "The training data lasted for all steps of the epoch; the validation data ran out: leave validation_steps "
+            "out, make it at most the number of batches there are, or repeat() that data",
+            kind="data",
+        ),
+        needs=("ended validation data",),
+    ),
+    Situation(
+        "keras-version-mismatch",
+        Remedy(
+            "evaluate of Keras 3 gives the total loss and the metrics of compile only, no loss for each output: unpack "
+            "as many (print(model.metrics_names)), or use evaluate(..., return_dict=True)"
+        ),
+        _UNPACKED,
+        own_code=".evaluate(",
+        needs=("uses Keras 3",),
+    ),
+    Situation(
+        "unrelated",
+        Remedy(
+            "evaluate gives the loss and as many metrics as compile names: unpack as many "
+            "(print(model.metrics_names)), or use evaluate(..., return_dict=True)"
+        ),
+        _UNPACKED,
+        own_code=".evaluate(",
+    ),
+    Situation(
+        "keras-version-mismatch",
+        Remedy(
+            "Keras has no such backend: correct KERAS_BACKEND, or \"backend\" in ~/.keras/keras.json, to tensorflow, "
+            "jax or torch",
+            "KERAS_BACKEND=tensorflow python train.py",
+            kind="environment",
+        ),
+        lazy_pattern(r"\w*Error: Unable to import backend ?: ?(?!tensorflow|jax|torch)\w"),
+    ),
     Situation(
         "input-pipeline",
         Remedy(
@@ -192,8 +232,14 @@ def _is_met(situation: Situation, facts: LogFacts) -> bool:
         and (not situation.functions or function in situation.functions)
         and situation.file in file
         and situation.code in code
+        and situation.own_code in _own_code(facts)
         and all(condition(each).is_met(facts) for each in situation.needs)
     )
+
+
+def _own_code(facts: LogFacts) -> str:
+    seen = facts.at_hand.script.statement if facts.at_hand and facts.at_hand.script else ""
+    return " ".join((seen, facts.own_place.code)) if facts.own_place else seen
 
 
 def _raises(error: re.Pattern[str], facts: LogFacts) -> bool:
