@@ -24,7 +24,7 @@ KERAS_3 = '  File "/e/lib/python3.11/site-packages/keras/src/trainers/trainer.py
         ("ValueError: Unrecognized data type: x=[[1.0]] (of type <class 'list'>)", "numpy.array(x)"),
         ("ImportError: cannot import name 'runtime_version' from 'google.protobuf'", "pip install --upgrade protobuf"),
         (
-            "VersionError: Detected incompatible Protobuf Gencode/Runtime versions when loading a.proto: gencode 6.31.1 "
+            "VersionError: Detected incompatible Protobuf Gencode/Runtime versions when loading: gencode 6.31.1 "
             "runtime 5.29.5. Runtime version cannot be older than the linked gencode version.",
             'pip install "protobuf>=6.31.1"',
         ),

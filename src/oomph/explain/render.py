@@ -87,7 +87,8 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
     texts, command = list[str](), ""
     if len(told) < len(diagnoses):
         texts.append(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]))
-    if told and (question := question_between(told[0].advice, told[0].facts)) is not None:
+    page = [each for each in told[0].fault.remedies if each.fits(told[0].systems, told[0].facts)] if told else []
+    if told and (question := question_between(told[0].advice, told[0].facts, page)) is not None:
         command = question.command
         texts.append(f"To choose: {question.text} {command}")
     gaps = diagnoses.facts.gaps if isinstance(diagnoses, Diagnoses) else ()
