@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from oomph.explain.catalogue.fault import Remedy
+from oomph.explain.catalogue.fault import Remedy, as_clause
 from oomph.explain.facts.condition import Condition, condition
 from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.advice import AdvisedRemedy
@@ -42,7 +42,7 @@ def question_between(
         return None
     shown = {each.remedy.command for each in advice}
     looks = (each for each in page if each.kind == _LOOKS and each.command and each.command not in shown)
-    return next((DecidingQuestion(f"{each.text[0].lower()}{each.text[1:]}:", each.command) for each in looks), None)
+    return next((DecidingQuestion(f"{as_clause(each.text)}:", each.command) for each in looks), None)
 
 
 def _in_words(asked: Condition) -> str:
