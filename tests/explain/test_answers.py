@@ -6,7 +6,6 @@ import pytest
 from advised import first, first_remedy, remedies
 
 from oomph.explain.diagnose import diagnose_log
-from oomph.explain.matching.named_fault import SUSPICION
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 30, in <module>\n    model.fit(x, y)\n'
 KERAS_2 = '  File "/e/lib/python3.9/site-packages/keras/src/engine/training.py", line 4, in fit\n    raise\n'
@@ -70,9 +69,10 @@ def test_attribute_that_an_own_class_lacks_is_a_plain_error_even_without_a_trace
     assert first("AttributeError: 'Sequential' object has no attribute 'fit_generator'\n").name != "unrelated"
 
 
-def test_faint_sign_counts_only_alone() -> None:
-    faint = "E0000 00:00:1727000000.1 100 cuda_driver.cc:1000] "
-    faint += "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR (303)\n"
-    assert [each.name for each in diagnose_log(faint.encode())][:1] == ["driver-missing"]
-    lost = f"{faint}{TRACEBACK}ValueError: No loss to compute. Provide a `loss` argument in `compile()`.\n"
-    assert [each.name for each in diagnose_log(lost.encode()) if each.confidence > SUSPICION] == ["not-compiled"]
+def test_machine_without_a_driver_is_a_fault_only_for_those_who_ask_for_the_gpu() -> None:
+    line = (
+        "E0000 00:00:1.1 100 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: "
+    )
+    log = f"{line}UNKNOWN ERROR (303)\n"
+    assert diagnose_log(f"{log}0.25\n".encode()) == ()
+    assert first(f"{log}Num GPUs Available:  0\n").name == "driver-missing"

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.fallback import UNRELATED
-from oomph.explain.matching.gone_names import is_keras_2, name_remedy, unknown_names
+from oomph.explain.matching.gone_names import KEEP_KERAS_2, is_keras_2, name_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.pins import is_installable
 from oomph.explain.matching.script_advice import script_remedy
@@ -82,7 +82,8 @@ def advice_for(
     if (of_script := script_remedy(fault.name, facts)) is not None:
         specific.insert(0, AdvisedRemedy(of_script, "fits", line))
     if error is not None and (of_name := name_remedy(facts)) is not None:
-        specific.insert(0, AdvisedRemedy(of_name, "fits", error.line))
+        last = len(specific) if of_name.command == KEEP_KERAS_2 else 0  # a way out, if nothing better is known
+        specific.insert(last, AdvisedRemedy(of_name, "fits", error.line))
     if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(each.fit == "fits" for each in specific):
         specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
     of_wording = list(_filled(usual, systems, facts, "likely", line))

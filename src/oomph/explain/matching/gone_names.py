@@ -44,9 +44,14 @@ _UNEXPECTED = (
 # How Keras and TensorFlow spell their public modules in messages.
 _INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
 _NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){1,6}")
-_NEW_NAMES = {"alpha": "negative_slope", "input_shape": "shape", "batch_input_shape": "batch_shape"}
+_NEW_NAMES = {
+    "alpha": "negative_slope",
+    "input_shape": "shape",
+    "batch_input_shape": "batch_shape",
+    "period": "save_freq",
+}
 """Arguments whose new names have nothing in common with the old ones."""
-_KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
+KEEP_KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
 _FIRST_WITHOUT_KERAS_2: Version = (2, 16)
 _EAGER_SWITCHES = frozenset({"tf.enable_eager_execution", "tf.enable_v2_behavior"})
 _KERAS_3: Version = (3, 0)
@@ -152,7 +157,7 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     if life is None:
         return None
     if library.title == "Keras":
-        return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", _KERAS_2)
+        return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", KEEP_KERAS_2)
     return _earlier_tensorflow(was, life, facts)
 
 
