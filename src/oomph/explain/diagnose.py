@@ -32,7 +32,7 @@ from oomph.explain.matching.lines import (
     goes_on,
     tells_of_training,
 )
-from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, SUSPICION, Diagnoses, Diagnosis
+from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import OwnAccounts
 from oomph.explain.matching.situations import situation_named
 from oomph.explain.matching.systems import Systems
@@ -158,7 +158,6 @@ class _Reading:
                 self._hits.see(conclusion, (self._last.story, 0))  # 0: it describes the state before the failure
         in_training = not self._hits.asks_for_training or self._tells_of_training()
         found = self._hits.found(self._went_on, in_training, bool(self._last.inside))
-        found = _without_faint(found) if len(found) > 1 or self._last.error is not None else found
         ranked, general = self._ranked(found)
         if not ranked and self._end.ended_on_purpose(self._went_on):
             return ()
@@ -366,12 +365,3 @@ def _surest(fault: Fault, hits: Sequence[Hit]) -> list[Hit]:
     observed = {fact: place for place, fact in enumerate(dict.fromkeys(hit.fact for hit in hits))}
     pages = {id(signature): place for place, signature in enumerate(fault.signatures)}
     return sorted(hits, key=lambda hit: (-hit.signature.confidence, observed[hit.fact], pages[id(hit.signature)]))
-
-
-def _without_faint(found: Found) -> Found:
-    """Leave out what only faint wordings show: they count if nothing else is found."""
-    return {fault: hits for fault, hits in found.items() if _surest_alone(hits) > SUSPICION}
-
-
-def _surest_alone(hits: Sequence[Hit]) -> float:
-    return max((hit.signature.confidence for hit in hits if hit.signature.alone), default=0.0)

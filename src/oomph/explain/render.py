@@ -88,7 +88,8 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
     texts, command = list[str](), ""
     if len(told) < len(diagnoses):
         texts.append(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]))
-    if told and (question := question_between(told[0].advice, told[0].facts)) is not None:
+    page = [each for each in told[0].fault.remedies if each.fits(told[0].systems, told[0].facts)] if told else []
+    if told and (question := question_between(told[0].advice, told[0].facts, page)) is not None:
         command = question.command
         texts.append(f"To choose: {question.text} {command}")
     gaps = diagnoses.facts.gaps if isinstance(diagnoses, Diagnoses) else ()
@@ -286,11 +287,10 @@ _IN_VAIN = "[oomph run does this for you, but gave up in this run]"
 def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF) -> list[str]:
     """Return the lines of a remedy."""
     mark = by_oomph if remedy.action else ""
-    applies = f"This one if {_clean(remedy.applies)}: " if remedy.applies else ""
     changes = _clean(remedy.changes)
     is_short = 0 < len(changes) <= _SHORT
-    said = sentence(f"{_clean(remedy.text)} (changes: {changes})" if is_short else _clean(remedy.text))
-    text = wrapped(f"{applies}{said} {mark}".rstrip(), width, "        ", f"     {number}. ", mark)
+    said = sentence(f"{_clean(remedy.told)} (changes: {changes})" if is_short else _clean(remedy.told))
+    text = wrapped(f"{said} {mark}".rstrip(), width, "        ", f"     {number}. ", mark)
     command = [f"          {_clean(remedy.command)}"] if remedy.command else []
     effect = [wrapped(f"changes: {changes}", width, "        ", "        ")] if changes and not is_short else []
     return "\n".join([text, *command, *effect]).split("\n")

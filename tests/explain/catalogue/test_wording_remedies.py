@@ -181,7 +181,9 @@ def page_with(remedies: str) -> bytes:
 
 def test_every_remedy_of_the_table_is_used() -> None:
     tables = [tomllib.loads(split(page.read_text(encoding="utf-8"))[0]) for page in PAGES.glob("*/*.md")]
-    used = {name for table in tables for row in (table, *table["signatures"]) for name in row.get("remedies", ())}
+    used = {
+        name for table in tables for row in (table, *table.get("signatures", ())) for name in row.get("remedies", ())
+    }
     used |= {name for table in tables for name in table.get("answers", ())}
     assert used == catalogue.remedy_rows().keys()
 

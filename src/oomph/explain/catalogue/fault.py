@@ -91,6 +91,11 @@ class Remedy(NamedTuple):
         return self._replace(text=text, command=_filled(self.command, typed))
 
     @property
+    def told(self) -> str:
+        """The text, preceded by the sign by which to tell that this is the remedy to choose."""
+        return f"If {self.applies}: {as_clause(self.text)}" if self.applies else self.text
+
+    @property
     def titled(self) -> str:
         """The text, preceded by the systems that it applies to."""
         systems = ", ".join(SYSTEMS[system] for system in self.where)
@@ -260,6 +265,12 @@ class Fault(NamedTuple):
 def sentence(text: str) -> str:
     """Add a full stop to the text unless it already ends in one, or in "..."."""
     return text if text.endswith(".") else f"{text}."
+
+
+def as_clause(text: str) -> str:
+    """Begin the text in lower case, for the middle of a sentence, unless it begins with a name such as TensorFlow."""
+    word = text.partition(" ")[0]
+    return text if word[1:] != word[1:].lower() else text[:1].lower() + text[1:]
 
 
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:

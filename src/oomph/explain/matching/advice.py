@@ -10,7 +10,7 @@ from oomph.explain.catalogue.fault import USUAL_KIND, Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.companion_advice import companion_remedies
 from oomph.explain.matching.fallback import UNRECOGNISED, UNRELATED
-from oomph.explain.matching.gone_names import name_remedy, saved_remedy, unknown_names
+from oomph.explain.matching.gone_names import KEEP_KERAS_2, name_remedy, saved_remedy, unknown_names
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.keras_calls import call_remedy
 from oomph.explain.matching.pins import is_installable, pinned
@@ -96,16 +96,19 @@ def advice_for(
     )
     answers = _answers((*fault.answers, *lent), captured, (*texts, *(error.message if error is not None else ())))
     specific = list(_filled([*answers, *special], systems, facts, "likely", line))
-    if (situation := situation_of(fault.name, facts)) is not None:
+    situation = situation_of(fault.name, facts)
+    of_package = [] if situation is not None and situation.error is not None else companion_remedies(fault.name, facts)
+    if situation is not None:
         specific.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
     if (of_script := script_remedy(fault.name, facts)) is not None:
         specific.insert(0, AdvisedRemedy(of_script, "fits", line))
-    if error is not None and (of_name := name_remedy(facts)) is not None:
-        specific.insert(0, AdvisedRemedy(of_name, "fits", error.line))
+    of_name = None if error is None else name_remedy(facts)
+    if error is not None and of_name is not None:
+        last = len(specific) if of_name.command == KEEP_KERAS_2 else 0  # a way out, if nothing better is known
+        specific.insert(last, AdvisedRemedy(of_name, "fits", error.line))
     if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(each.fit == "fits" for each in specific):
-        specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line))
-    of_package = companion_remedies(fault.name, facts)
-    if error is not None and (of_file := saved_remedy(facts)) is not None and fault.name in _OF_FILES:
+        specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line if facts.shapes else line))
+    if error is not None and of_name is None and fault.name in _OF_FILES and (of_file := saved_remedy(facts)):
         specific.insert(0, AdvisedRemedy(of_file, "fits", error.line))
     if error is not None and (of_call := call_remedy(facts)) is not None:
         specific.insert(0, AdvisedRemedy(of_call, "fits", error.line))

@@ -14,13 +14,13 @@ from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.facts.companions import companion
 from oomph.explain.facts.fact import InvolvedPackage, LogFacts
 from oomph.explain.facts.version_range import Version, VersionRange
+from oomph.explain.matching.gone_names import KEEP_KERAS_2
 from oomph.explain.public_names.table import keras_names
 from oomph.files.patterns import lazy_pattern
 
 KERAS_MISMATCH, REMOVED_API = "keras-version-mismatch", "removed-api"
 OF_GENERATIONS = frozenset({KERAS_MISMATCH, REMOVED_API, "unrecognised"})
 """The faults that a package shows when it was written for another generation of TensorFlow or Keras."""
-WITH_KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
 _UPDATE = "python -m pip install --upgrade"
 _MISSING_IN = lazy_pattern(
     r"module '(?P<module>\w{1,60})[\w.]{0,80}' has no attribute '(?P<name>\w{1,60})'"
@@ -143,7 +143,7 @@ def _of_generation(package: InvolvedPackage, fault: str, facts: LogFacts) -> Ite
         text = f"{name} is written for Keras 2: give it the Keras 2 of this TensorFlow{also}"
     else:
         text = f"Or give {name} the Keras 2 of this TensorFlow, if its newest release does not work with Keras 3 either"
-    yield Remedy(text, WITH_KERAS_2, changes="the version of Keras", kind="pin")
+    yield Remedy(text, KEEP_KERAS_2, changes="the version of Keras", kind="pin")
     if only_keras_2:
         yield Remedy(
             "Or keep TensorFlow 2.15, the last one with Keras 2",

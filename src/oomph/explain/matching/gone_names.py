@@ -34,6 +34,10 @@ _UNEXPECTED = (
         r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument "
         r"'(?P<argument>\w{1,60})'"
     ),
+    lazy_pattern(
+        r"deserializing class '(?P<owner>\w{1,60})'.{0,1500}?"
+        r"Unrecognized keyword arguments(?: passed to \w{1,60})?: [\[{]['\"](?P<argument>\w{1,60})['\"](?P<function>)"
+    ),
     lazy_pattern(r"passed to (?P<owner>\w{1,60}): \{['\"](?P<argument>\w{1,60})['\"](?P<function>)"),
     lazy_pattern(r"Argument\(s\) not recognized: \{['\"](?P<argument>\w{1,60})['\"](?P<owner>)(?P<function>)"),
 )
@@ -42,7 +46,6 @@ _SAVED_ARGUMENT = lazy_pattern(
     r"|'Keyword argument not understood:', '(?P<argument_>\w{1,60})'"
 )
 _SAVED_LAYER = lazy_pattern(r"Unknown layer: '?(?P<layer>\w{1,60})")
-_KERAS_3: Version = (3,)
 _NOT_PUBLIC: dict[str, Version] = {
     "Functional": (2, 4),
     "DTypePolicy": (3, 0),
@@ -53,10 +56,16 @@ _NOT_PUBLIC: dict[str, Version] = {
 # How Keras and TensorFlow spell their public modules in messages.
 _INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
 _NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){1,6}")
-_NEW_NAMES = {"alpha": "negative_slope"}
+_NEW_NAMES = {
+    "alpha": "negative_slope",
+    "input_shape": "shape",
+    "batch_input_shape": "batch_shape",
+    "period": "save_freq",
+}
 """Arguments whose new names have nothing in common with the old ones."""
-_KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
+KEEP_KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
 _EAGER_SWITCHES = frozenset({"tf.enable_eager_execution", "tf.enable_v2_behavior"})
+_KERAS_3: Version = (3, 0)
 _TENSORFLOW_2: Version = (2,)
 _OLD_BACKEND = "keras.backend."
 _LAST_OF_KERAS_2: Version = (2, 15)
@@ -74,9 +83,11 @@ def name_remedy(facts: LogFacts) -> Remedy | None:
     for missing in _MISSING:
         if (found := missing.search(message)) is not None:
             return _of_name(found["module"], found["name"], facts, is_module=found[0].startswith("No module"))
-    reads_model = facts.phase is not None and facts.phase.phase == "load"
-    for unexpected in () if reads_model else _UNEXPECTED:  # the argument stands in the file, not in the program
+    reads_model = "deserializing class" in message or (facts.phase is not None and facts.phase.phase == "load")
+    for unexpected in _UNEXPECTED:
         if (found := unexpected.search(message)) is not None:
+            if reads_model:  # the argument stands in the file, not in the program
+                return _of_file(found["owner"] or "", found["argument"], facts)
             return _of_argument(found["owner"] or "", found["function"], found["argument"], facts)
     return None
 
@@ -113,7 +124,7 @@ def _first_to_write(written: str, owner: str, *, is_class: bool) -> Version | No
     if is_class:
         lives = [names.lifetime(f"keras.layers.{written}"), names.lifetime(f"keras.{written}")]
     else:
-        owners = names.ending_in(owner) if owner else (each for each in names.all if each.startswith("keras.layers."))
+        owners = names.ending_in(owner) if owner else names.within("keras.layers")
         lives = [names.lifetime(each, written) for each in owners]
     since = [life.since for life in lives if life is not None and life.goes_on]
     if not since and written in _NOT_PUBLIC:
@@ -176,13 +187,15 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
             return None
         return Remedy(f"{wanted} is there from {library.title} {_written(life.since)} on: install that or a later one")
     was = f"{wanted} was last in {library.title} {_written(life.until)}" if life else f"there is no {wanted}"
+    if (above := _emptied_into(wanted, library)) is not None:
+        return Remedy(f"Write {above} in place of {wanted}, whose names are there now: {was}")
     if (place := _moved_to(wanted, name, library)) is not None:
         spelled = f"tf.{place}" if module.startswith(("tensorflow", "tf")) and place.startswith("keras") else place
         return Remedy(f"Write {spelled}: {was}")
     if life is None:
         return None
     if library.title == "Keras":
-        return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", _KERAS_2)
+        return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", KEEPKEEP_KERAS_2)
     return _earlier_tensorflow(was, life, facts)
 
 
@@ -207,6 +220,14 @@ def _earlier_tensorflow(was: str, life: NameLifetime, facts: LogFacts) -> Remedy
         )
     pythons = ", ".join(f"3.{minor}" for minor in pythons_of(life.until))
     return Remedy(f"Keep TensorFlow {release} for this program, with Python {pythons}: {was}")
+
+
+def _emptied_into(wanted: str, library: _Library) -> str | None:
+    """Return the module above that has taken the names of one that is gone, such as `experimental`, or None."""
+    above = wanted.rpartition(".")[0]
+    inside = [name.rpartition(".")[2] for name in library.names.within(wanted)]
+    there = (library.names.lifetime(f"{above}.{each}") for each in inside)
+    return above if any(life is not None and life.goes_on for life in there) else None
 
 
 def _moved_to(wanted: str, name: str, library: _Library) -> str | None:
@@ -248,6 +269,23 @@ def _of_argument(owner: str, function: str, argument: str, facts: LogFacts) -> R
     return Remedy(f"Leave {argument} out{until}") if until else None
 
 
+def _of_file(owner: str, argument: str, facts: LogFacts) -> Remedy | None:
+    """Return which Keras reads a saved layer whose configuration has an argument that the installed one refuses."""
+    found = min(keras_names().ending_in(owner) if owner else (), key=len, default="")
+    life = keras_names().lifetime(found, argument)
+    if life is None or (life.goes_on and life.since < _KERAS_3):
+        return None
+    if life.goes_on:
+        since = _written(life.since)
+        newer = "tensorflow>=2.16" if life.since == _KERAS_3 else f"keras>={since}"
+        what = f"Update Keras: {since} or later has written the file, whose {owner} has {argument}"
+        return Remedy(what, f'python -m pip install --upgrade "{newer}"')
+    if not life.excludes(facts.keras_versions):
+        return None
+    what = f"Keras {_written(life.until)} or earlier has written the file: load it with from tf_keras.models import"
+    return Remedy(f"{what} load_model", "python -m pip install tf_keras")
+
+
 def _callable(owner: str, function: str, argument: str, facts: LogFacts) -> str | None:
     """Return the public name of what was called: by the message, or else by the line that called it."""
     place = facts.own_place
@@ -272,8 +310,9 @@ def _successor(name: str, argument: str, parameters: list[str], life: NameLifeti
     by_initials = [each for each in parameters if "".join(part[:1] for part in each.split("_")) == argument]
     close = difflib.get_close_matches(argument, parameters, 1, 0.75)
     after = [each for each in parameters if life is not None and _came_after(name, each, life)]
-    likely = [each for each in after if _share_a_word(each, argument) or _NEW_NAMES.get(argument) == each]
-    candidates = [*by_initials, *close, *(likely if len(after) == 1 else [])]
+    likely = [each for each in after if len(after) == 1 and _share_a_word(each, argument)]
+    renamed = [each for each in parameters if each == _NEW_NAMES.get(argument)]
+    candidates = [*renamed, *by_initials, *close, *likely]
     return next((each for each in candidates if each != argument), None)
 
 

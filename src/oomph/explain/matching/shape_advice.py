@@ -26,7 +26,9 @@ def shape_remedy(fault: str, facts: LogFacts) -> Remedy | None:
         return None
     pair = facts.shapes[-1]
     longer, shorter = sorted((pair.first, pair.second), key=len, reverse=True)
-    text = _of_channels(pair) or _of_batch(pair) or _of_missing_axis(longer, shorter) or _of_same_values(longer, shorter)
+    text = (
+        _of_channels(pair) or _of_batch(pair) or _of_missing_axis(longer, shorter) or _of_same_values(longer, shorter)
+    )
     return Remedy(text) if text else None
 
 

@@ -79,7 +79,7 @@ SITUATIONS = (
     Situation(
         "keras-version-mismatch",
         Remedy(
-            "Keras has no such backend: correct KERAS_BACKEND, or \"backend\" in ~/.keras/keras.json, to tensorflow, "
+            'Keras has no such backend: correct KERAS_BACKEND, or "backend" in ~/.keras/keras.json, to tensorflow, '
             "jax or torch",
             "KERAS_BACKEND=tensorflow python train.py",
             kind="environment",

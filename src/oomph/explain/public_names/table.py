@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,10 +56,9 @@ class PublicNames:
         """Yield the names whose last part, or last parts, these are."""
         return (name for name in self._names if name.endswith(f".{last}"))
 
-    @property
-    def all(self) -> Iterable[str]:
-        """All names."""
-        return self._names.keys()
+    def within(self, module: str) -> Iterator[str]:
+        """Yield the names in a module."""
+        return (name for name in self._names if name.startswith(f"{module}."))
 
     def parameters(self, name: str, versions: VersionRange) -> list[str]:
         """Return the parameters that a name has in some of these versions, without `**kwargs`."""
