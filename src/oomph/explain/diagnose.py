@@ -30,6 +30,7 @@ from oomph.explain.matching.lines import (
     Documentation,
     LastLines,
     goes_on,
+    is_of_other_program,
     tells_of_training,
 )
 from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnoses, Diagnosis
@@ -121,7 +122,7 @@ class _Reading:
 
     def see(self, fact: Evidence) -> None:
         """Process the next fact."""
-        if fact.source == "log" and self._documentation.holds(fact.text):
+        if fact.source == "log" and (self._documentation.holds(fact.text) or is_of_other_program(fact.text)):
             return
         self._position += 1
         fact = self._last.as_printed(fact)
@@ -168,7 +169,7 @@ class _Reading:
             ranked = guesses.reconsidered(ranked)
         ranked = self._with_borrowed_advice(self._by_package(_sure_before_doubtful(ranked)))
         told = self._with_last_error(self._with_place_in_code(ranked, general))
-        return (*told, *suspicions(ranked, found, self._catalogue, guesses))
+        return (*told, *suspicions(ranked, found, self._catalogue, guesses, raised=self._stated.error is not None))
 
     def _by_package(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
         """Put the fault first that a package shows which does not fit this Keras, unless another one is certain."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ SCHEMA = 1
 _USUAL_WIDTH = 80
 _CERTAIN = 0.93
 """The confidence from which nothing more needs to be known of the error."""
+_SETTLED = 0.65
 _SURE = 0.9
 """The minimum confidence with which a plain Python error is called one without a doubt."""
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
@@ -86,7 +88,7 @@ def as_text(
 def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: int) -> Iterator[str]:
     """Yield what else it may be, what would decide, and what the log lacks."""
     texts, command = list[str](), ""
-    if len(told) < len(diagnoses):
+    if len(told) < len(diagnoses) and not _is_settled(told[0]):
         texts.append(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]))
     page = [each for each in told[0].fault.remedies if each.fits(told[0].systems, told[0].facts)] if told else []
     if told and (question := question_between(told[0].advice, told[0].facts, page)) is not None:
@@ -97,6 +99,11 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
     texts += [_LACKING[gap.missing].format(line=gap.line) for gap in gaps if gap.missing == "error" or not sure]
     for text in texts:
         yield from ("", *wrapped(text, width, "  ", command=command).split("\n"))
+
+
+def _is_settled(diagnosis: Diagnosis) -> bool:
+    """True if several remedies fit this very log, which are worth more room than other names for the fault."""
+    return diagnosis.confidence >= _SETTLED and [each.fit for each in diagnosis.advice[:2]] == ["fits", "fits"]
 
 
 def _plain_answer(diagnosis: Diagnosis, subject: str, state: str, width: int) -> Iterator[str]:
@@ -182,16 +189,15 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int, room: int, *, with_a
         return "\n".join(shown).split("\n")
     advice = diagnosis.advice
     by_oomph = _IN_VAIN if diagnosis.outlasted_oomph else _BY_ITSELF
-    first = [f"   what to do ({_fit(advice[0])})", *_advice(1, advice[0].remedy, width, by_oomph)] if advice else []
+    remedies = [_advice(number, each.remedy, width, by_oomph) for number, each in enumerate(advice, 1)]
     lines = wrapped(head, width, "   ", f"{rank}. ").split("\n")
     lines += wrapped(diagnosis.fault.summary, width, "   ", "   ").split("\n")
-    lines += _evidence(diagnosis, width, room - len(lines) - len(first))
-    lines += first
-    number = 1
-    for each in advice[1:]:
-        remedy = _advice(number + 1, each.remedy, width, by_oomph)
-        if len(lines) + len(remedy) <= room:
-            lines, number = [*lines, *remedy], number + 1
+    title = [f"   what to do ({_fit(advice[0])})"] if advice else []
+    for most in range(len(remedies), -1, -1):  # a second remedy is worth more than a longer quotation
+        told = [*title, *itertools.chain.from_iterable(remedies[:most])]
+        evidence = _evidence(diagnosis, width, room - len(lines) - len(told))
+        if len(lines) + len(evidence) + len(told) <= room or most <= 1:
+            return [*lines, *evidence, *told]
     return lines
 
 

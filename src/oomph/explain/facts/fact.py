@@ -20,7 +20,7 @@ FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5"
 EndedData = Literal["validation data"]
 KerasGeneration = Literal["Keras 2", "Keras 3"]
 MissingPart = Literal["start of the traceback", "traceback", "error"]
-FailedStep = Literal["modprobe", "smaller batch", "memory growth", "pip install", "conda install"]
+FailedStep = Literal["modprobe", "save best model", "smaller batch", "memory growth", "pip install", "conda install"]
 
 _FIRST_WITHOUT_KERAS_2: Version = (2, 16)
 _KERAS_3: Version = (3,)

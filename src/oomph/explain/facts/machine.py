@@ -8,7 +8,7 @@ from typing import NamedTuple
 from oomph.explain.facts.fact import FailedAlready, FailedStep, InstalledBy, PackageManager
 from oomph.files.patterns import lazy_pattern
 
-WORDS = frozenset({"modprobe", "conda", "miniconda", "anaconda", "mamba", "poetry", "pipenv", "Pipfile"})
+WORDS = frozenset({"modprobe", "conda", "miniconda", "anaconda", "mamba", "poetry", "pipenv", "Pipfile", "skipping"})
 """Words in lines that state these facts but match no signature; see `oomph.explain.reading.log.Words`."""
 
 
@@ -57,6 +57,7 @@ _FAILURES = (
         ("PackagesNotFoundError", "UnsatisfiableError", "LibMambaUnsatisfiableError"),
         lazy_pattern(r"PackagesNotFoundError|UnsatisfiableError"),
     ),
+    _Failure("save best model", ("best model only",), lazy_pattern(r"Can save best model only with \S+ available")),
     _Failure(
         "smaller batch",
         ("batch",),

@@ -84,7 +84,7 @@ _PACKAGE = rf"(?P<package>{_OURS}|{'|'.join(_NIGHTLY)}|{NAMES})"
 _LISTED = lazy_pattern(rf"{_PACKAGE}(?:==| {{1,60}}){_V}(?=\s|\Z)", re.IGNORECASE)
 _INSTALLED = lazy_pattern(rf"(?<![\w-]){_PACKAGE}-{_V}(?=\s|\Z)")
 _SATISFIED = lazy_pattern(rf"Requirement already satisfied: {_PACKAGE}(?![\w-])[^\n]{{0,300}}\({_V}\)\s*\Z")
-# A person's list of what is installed: "- **TensorFlow version**: 2.16.1", "2. Horovod version: 0.28.1", "keras 2.3.0,".
+# A person's list of what is installed: "- **TensorFlow version**: 2.16.1", "2. Horovod version: 0.28.1".
 _STATED = lazy_pattern(
     rf"[\W\d_]{{0,8}}(?:framework version: |pip3? show )?(?P<package>tf|python|{_PACKAGE.removeprefix('(?P<package>')}"
     rf"(?:[-_ ](?:gpu|cpu))?\W{{0,4}}(?:versio[nm])?[\s:=#*|`'\"]{{1,12}}(?:version:? )?{_V}"

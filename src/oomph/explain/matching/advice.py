@@ -10,7 +10,13 @@ from oomph.explain.catalogue.fault import USUAL_KIND, Fault, Remedy, Signature
 from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.companion_advice import companion_remedies
 from oomph.explain.matching.fallback import UNRECOGNISED, UNRELATED
-from oomph.explain.matching.gone_names import KEEP_KERAS_2, name_remedy, saved_remedy, unknown_names
+from oomph.explain.matching.gone_names import (
+    KEEP_KERAS_2,
+    is_of_keras_itself,
+    name_remedy,
+    saved_remedy,
+    unknown_names,
+)
 from oomph.explain.matching.instruction import Force, Instruction, instruction_in
 from oomph.explain.matching.keras_calls import call_remedy
 from oomph.explain.matching.pins import is_installable, pinned
@@ -106,7 +112,8 @@ def advice_for(
     if error is not None and of_name is not None:
         last = len(specific) if of_name.command == KEEP_KERAS_2 else 0  # a way out, if nothing better is known
         specific.insert(last, AdvisedRemedy(of_name, "fits", error.line))
-    if (of_shapes := shape_remedy(fault.name, facts)) is not None and not any(each.fit == "fits" for each in specific):
+    of_shapes = None if any(each.fit == "fits" for each in specific) else shape_remedy(fault.name, facts)
+    if of_shapes is not None:
         specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line if facts.shapes else line))
     if error is not None and of_name is None and fault.name in _OF_FILES and (of_file := saved_remedy(facts)):
         specific.insert(0, AdvisedRemedy(of_file, "fits", error.line))
@@ -120,6 +127,8 @@ def advice_for(
     of_wording = list(_filled(usual, systems, facts, "likely", line))
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
     of_page = list(_filled(((each, captured) for each in by_page), systems, facts, "general", line))
+    if of_shapes is not None or (situation is not None and situation.error is not None):
+        of_wording, of_page = [], []  # the figures and frames leave nothing to guess
     if of_package and facts.failing_package:
         specific, of_wording, of_page = (_without_own_code(each) for each in (specific, of_wording, of_page))
     of_message = _of_message(error, [*specific, *of_wording], facts)
@@ -207,6 +216,8 @@ def _is_refuted(remedy: Remedy, facts: LogFacts) -> bool:
     """True if the remedy brings what the log shows to be there already, or to have been tried."""
     said = f"{remedy.text} {remedy.command}"
     if facts.uses == "Keras 2" and any(sign in said for sign in _SIGNS_OF_KERAS_2):
+        return True
+    if "custom_objects" in said and is_of_keras_itself(facts):
         return True
     absent = {each.name for each in facts.missing_modules}
     lacks_tensorflow = any(each == "tensorflow" or each.startswith("tensorflow.python") for each in absent)

@@ -26,6 +26,7 @@ _MISSING_IN = lazy_pattern(
     r"module '(?P<module>\w{1,60})[\w.]{0,80}' has no attribute '(?P<name>\w{1,60})'"
     r"|cannot import name '(?P<wanted>\w{1,60})' from '(?P<source>\w{1,60})"
 )
+_PRIVATE = lazy_pattern(r"\btensorflow\.python\b|\btensorflow_core\b")
 _LACKS = lazy_pattern(r"'(?P<class>[A-Z]\w{1,60})' object has no attribute '(?P<name>\w{1,60})'")
 _LAST_OF_KERAS_2: Version = (2, 15)
 _KERAS_OF_OTHERS = lazy_pattern(r"eras|ensor|[Ll]ayer|[Mm]odel\b|'NoneType' object|[Oo]ptimizer|[Mm]etric")
@@ -42,6 +43,9 @@ def companion_remedies(fault: str, facts: LogFacts) -> list[Remedy]:
     clash = _clash(facts) if fault in OF_GENERATIONS else None
     if clash is None:
         return []
+    if clash.is_inside and facts.uses is None and _PRIVATE.search(" ".join(facts.error.message) if facts.error else ""):
+        text = f"{clash.package.package} uses what another release of TensorFlow has inside: update it"
+        return [Remedy(text, f"{_UPDATE} {clash.package.package} && python -m pip check", kind="pin")]
     return list(_of_missing_name(clash.package, facts) or _of_generation(clash.package, fault, facts))
 
 
@@ -124,7 +128,10 @@ def _of_generation(package: InvolvedPackage, fault: str, facts: LogFacts) -> Ite
         return
     only_keras_2 = row is not None and row.keras_3_since is None
     if row is None:
-        text = f"{name}, whose code fails, was written for a different version of what it calls: update it"
+        text = (
+            f"{name}, whose code fails, was written for a different version of what it calls: update it, or take the "
+            f"release that its requirements name"
+        )
         yield Remedy(text, f"{_UPDATE} {name} && python -m pip check", kind="pin")
     elif row.successor:
         yield Remedy(f"{name} is no longer maintained: use {row.successor} in its place", kind="pin")

@@ -118,6 +118,12 @@ def saved_remedy(facts: LogFacts) -> Remedy | None:
     return Remedy(text, "python -m pip install --upgrade tensorflow", kind="pin")
 
 
+def is_of_keras_itself(facts: LogFacts) -> bool:
+    """True if the class that a saved model needs is one of Keras' own, so that nobody can register it."""
+    found = _SAVED_LAYER.search(" ".join(facts.error.message)) if facts.error else None
+    return found is not None and _first_to_write(found["layer"], "", is_class=True) is not None
+
+
 def _first_to_write(written: str, owner: str, *, is_class: bool) -> Version | None:
     """Return the first release that writes this argument or class into a file; None if none is known to."""
     names = keras_names()
@@ -195,7 +201,7 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     if life is None:
         return None
     if library.title == "Keras":
-        return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", KEEPKEEP_KERAS_2)
+        return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", KEEP_KERAS_2)
     return _earlier_tensorflow(was, life, facts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from oomph.explain.catalogue.fault import Fault, Remedy, Signature, neighbours
@@ -20,6 +20,13 @@ _LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # minimum lead over the shares for no fault an
 _CLEAR = 0.7  # share that outweighs a general name or a likeness
 _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
 """The faults that may appear in training that continues without reporting a failure, besides those that it survives."""
+_OF_PROGRAMS: Mapping[str, Set[str]] = {
+    "version": {"version", "checkpoint"},
+    "checkpoint": {"checkpoint", "version"},
+    "data": {"data", "version", "checkpoint", "compile"},
+    "python": {"python", "data", "version", "checkpoint", "compile"},
+}
+"""The kinds of faults by which a program's own error can be explained, and those that it may be mistaken for."""
 _FAINT = 0.03  # pages below this share are not suggested
 
 
@@ -97,18 +104,24 @@ _RIVAL, _NEIGHBOUR = 0.15, 0.1
 
 
 def suspicions(
-    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses
+    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses, *, raised: bool
 ) -> Iterator[Diagnosis]:
     """Yield suspicions to fill the list up to three faults: first the same wording, then the words, then neighbours.
 
     Rivals of a wording are always added, but the others only if the first diagnosis is not nearly certain. Nothing is
-    added to measured faults or to an empty list.
+    added to measured faults or to an empty list. If Python `raised` the error, faults of the machine are left out.
     """
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
     room = MOST - len(ranked)
     known = {diagnosis.name for diagnosis in ranked}
     for word, sure, diagnosis in _candidates(ranked, found, guesses):
-        if room > 0 and (fault := pages.get(word)) is not None and fault.name not in known:
+        fault = pages.get(word)
+        if (
+            room > 0
+            and fault is not None
+            and fault.name not in known
+            and (not raised or sure == _RIVAL or _is_plausible(fault, ranked[0]))
+        ):
             known.add(fault.name)
             room -= 1
             yield Diagnosis(fault, CAUSE, sure, diagnosis.evidence[:1])
@@ -124,6 +137,11 @@ def _candidates(ranked: Sequence[Diagnosis], found: Found, guesses: Guesses) -> 
     if ranked and _is_doubtful(ranked[0]) and not (ranked[0].name == UNRELATED and guesses.is_scripts_own):
         around = () if ranked[0].name in GENERAL else neighbours(ranked[0].fault)
         yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*guesses.likely, *around))
+
+
+def _is_plausible(fault: Fault, first: Diagnosis) -> bool:
+    """True if the fault can be another name for an error that Python raised."""
+    return fault.domain in _OF_PROGRAMS.get(first.fault.domain, (fault.domain,))
 
 
 def _is_doubtful(first: Diagnosis) -> bool:

@@ -68,7 +68,8 @@ _REPLACEMENT = lazy_pattern(
 )
 # The subject must look like a name in the program: "`loss` must be", "learning_rate should be", "argument x must be".
 _REQUIREMENT = lazy_pattern(
-    r"(?:[`'\"]\w[\w.()=*]{0,60}[`'\"]|\b\w{1,40}_\w{1,40}|\b(?:argument|parameter|option|filename|path)s?\b[^.,]{0,60})[^.,;]{0,60}?(?:, it)?"
+    r"(?:[`'\"]\w[\w.()=*]{0,60}[`'\"]|\b\w{1,40}_\w{1,40}"
+    r"|\b(?:argument|parameter|option|filename|path)s?\b[^.,]{0,60})[^.,;]{0,60}?(?:, it)?"
     r" (?:should|must|needs? to|has to|have to|can only|may only)(?: not| only| either)? (?:be|have|end|start"
     r"|contain|take|match)\b"
     r"|\bmust be one of\b|\bis only supported (?:for|with|in|by)\b|\b(?:supported|valid|allowed|expected"

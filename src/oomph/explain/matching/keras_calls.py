@@ -1,4 +1,4 @@
-"""Recognises an error by the function of Keras that refuses a call, whatever it says and wherever it is raised. Pure."""
+"""Recognises an error by the function of Keras that refuses a call, whatever its words. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from oomph.files.patterns import lazy_pattern
 
 _OF_KERAS = frozenset({"keras", "tf_keras", "tensorflow"})
 _CALLED = lazy_pattern(
-    r"(?:(?P<owner>[A-Z]\w{1,60})\.)?(?P<function>[a-z]\w{2,60})\(\) (?P<what>got multiple values|takes|missing|got an?)\b"
+    r"(?:(?P<owner>[A-Z]\w{1,60})\.)?(?P<function>[a-z]\w{2,60})\(\) "
+    r"(?P<what>got multiple values|takes|missing|got an?)\b"
 )
 _OVERRIDDEN = frozenset(
     {"call", "build", "get_config", "from_config", "train_step", "test_step", "compute_output_shape", "compute_loss"}

@@ -204,3 +204,14 @@ def tells_of_failure(text: str) -> bool:
     if _NATIVE_FRAME.search(text) or is_of_traceback(text):
         return True
     return _FAILURE.search(_NO_FAILURE.sub(" ", text)) is not None and _ADVICE.match(text) is None
+
+
+_KILLED_OTHER = lazy_pattern(
+    r"(?:Kill(?:ed)?|reaped) process \d+ \((?:java|mysqld|postgres|mongod|chrome|firefox|node|redis-server|apache2"
+    r"|nginx|gnome-shell|Xorg|code|dockerd|containerd|systemd[\w-]*)\)"
+)
+
+
+def is_of_other_program(text: str) -> bool:
+    """True if the kernel reports in this line that it ended a program which never trains a model."""
+    return " process " in text and _KILLED_OTHER.search(text) is not None

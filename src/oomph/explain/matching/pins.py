@@ -28,7 +28,7 @@ def is_installable(command: str, facts: LogFacts) -> bool:
 
 
 def pinned(command: str, facts: LogFacts) -> str:
-    """Name the Keras or tf_keras that belongs to the installed TensorFlow, as another one would bring another TensorFlow."""
+    """Name the Keras that belongs to the installed TensorFlow, since another one would replace TensorFlow."""
     known = facts.version_of("tensorflow")
     if known.since is None or known.since != known.until or len(known.since) < _LEAST_PARTS:
         return command

@@ -1,4 +1,4 @@
-"""Reckons from the release that pip did not find which Python has wheels for it, or that pip itself is too old. Pure."""
+"""Reckons from a release that pip did not find which Python has wheels for it, or that pip is too old. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from oomph.explain.public_names.table import pythons_of
 from oomph.files.patterns import lazy_pattern
 
 _WANTED = lazy_pattern(
-    r"(?:found for|requirement) (?P<package>tensorflow(?:-(?:gpu|cpu|intel|macos))?(?:\[[\w,-]{1,20}\])?[=~]=(?P<version>\d[\d.]*))"
+    r"(?:found for|requirement) "
+    r"(?P<package>tensorflow(?:-(?:gpu|cpu|intel|macos))?(?:\[[\w,-]{1,20}\])?[=~]=(?P<version>\d[\d.]*))"
 )
 _OFFERED = lazy_pattern(r"\(from versions: (?P<versions>[^)\n]{1,4000})")
 _BEFORE_THE_TABLE = (((2, 2), (5, 8)), ((1, 13), (5, 7)), ((1, 6), (4, 6)))
