@@ -102,7 +102,9 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
 
 
 def _is_settled(diagnosis: Diagnosis) -> bool:
-    """True if several remedies fit this very log, which are worth more room than other names for the fault."""
+    """True if no other name for the fault is worth the room: it is certain, or several remedies fit the log."""
+    if diagnosis.name == UNRELATED:
+        return diagnosis.confidence >= _SURE
     return diagnosis.confidence >= _SETTLED and [each.fit for each in diagnosis.advice[:2]] == ["fits", "fits"]
 
 

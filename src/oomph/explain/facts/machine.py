@@ -36,7 +36,7 @@ _MANAGERS = (
     _Manager(
         "pipenv",
         ("pipenv", "Pipfile"),
-        lazy_pattern(r"[/\\.]pipenv[/\\.]|\bPipfile(?:\.lock)?\b|\bpipenv (?:install|lock|run)\b"),
+        lazy_pattern(r"\bpipenv[/\\.]|\bPipfile(?:\.lock)?\b|\bpipenv (?:install|lock|run)\b"),
     ),
     _Manager("uv", ("uv",), lazy_pattern(r"[/\\]uv[/\\](?:python|tools|cache|archive)|\buv pip\b|\buv\.lock\b")),
     _Manager(

@@ -128,7 +128,8 @@ def advice_for(
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
     of_page = list(_filled(((each, captured) for each in by_page), systems, facts, "general", line))
     if of_shapes is not None or (situation is not None and situation.error is not None):
-        of_wording, of_page = [], []  # the figures and frames leave nothing to guess
+        specific = [each for each in specific if each.fit == "fits"]  # the figures and frames leave nothing to guess
+        of_wording, of_page = [], []
     if of_package and facts.failing_package:
         specific, of_wording, of_page = (_without_own_code(each) for each in (specific, of_wording, of_page))
     of_message = _of_message(error, [*specific, *of_wording], facts)
@@ -250,6 +251,7 @@ def _different(given: Iterable[AdvisedRemedy]) -> Iterator[AdvisedRemedy]:
     said: set[str] = {""}
     for each in given:
         remedy = each.remedy
-        if remedy.text not in said and (not remedy.command or remedy.command not in said):
-            said |= {remedy.text, remedy.command}
+        command = remedy.command.replace("_", "-")  # pip takes both for the same name
+        if remedy.text not in said and (not command or command not in said):
+            said |= {remedy.text, command}
             yield each

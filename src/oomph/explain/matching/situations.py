@@ -77,6 +77,15 @@ SITUATIONS = (
         own_code=".evaluate(",
     ),
     Situation(
+        "checkpoint-failure",
+        Remedy(
+            "ModelCheckpoint never wrote this file, because its monitor is no metric of the model (the log says so): "
+            'monitor a name that fit prints, such as val_accuracy for metrics=["accuracy"], or val_loss'
+        ),
+        lazy_pattern(r"\w+Error: .{0,200}(?:[Nn]ot found|No such file|does not exist)"),
+        needs=("tried save best model",),
+    ),
+    Situation(
         "keras-version-mismatch",
         Remedy(
             'Keras has no such backend: correct KERAS_BACKEND, or "backend" in ~/.keras/keras.json, to tensorflow, '
