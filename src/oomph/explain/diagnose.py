@@ -20,6 +20,7 @@ from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
 from oomph.explain.matching.classifier import EvidenceSample
 from oomph.explain.matching.companion_advice import KERAS_MISMATCH, OF_GENERATIONS, named_by_package
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError, is_ordinary
+from oomph.explain.matching.gone_names import BROKEN, incomplete_installation
 from oomph.explain.matching.guesses import Guesses, borrowed, lent_answers, suspicions
 from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
 from oomph.explain.matching.keras_calls import refused_call
@@ -33,7 +34,7 @@ from oomph.explain.matching.lines import (
     is_of_other_program,
     tells_of_training,
 )
-from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnoses, Diagnosis
+from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, SUSPICION, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import OwnAccounts
 from oomph.explain.matching.situations import situation_named
 from oomph.explain.matching.systems import Systems
@@ -177,7 +178,8 @@ class _Reading:
         is_doubtful = first is None or first.confidence <= _DOUBTFUL or first.name in GENERAL
         if first is None or not (is_doubtful or first.name in OF_GENERATIONS):
             return list(ranked)
-        name = named_by_package(self._stated, is_doubtful=is_doubtful)
+        is_incomplete = incomplete_installation(self._stated) is not None
+        name = BROKEN if is_incomplete else named_by_package(self._stated, is_doubtful=is_doubtful)
         if not name or name == first.name:
             return list(ranked)
         others = [each for each in ranked if each.name not in (name, *GENERAL, *OF_GENERATIONS)]
@@ -266,7 +268,12 @@ class _Reading:
     ) -> list[Diagnosis]:
         faults = {fault.name: fault for fault in self._catalogue if fault not in found}
         chosen = ((faults[name], sure) for name, sure in likely if name in faults)
-        return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
+        most = 1.0
+        named = list[Diagnosis]()
+        for fault, sure in chosen:
+            named.append(Diagnosis(fault, role, min(sure, most), evidence, *self._narrowed(fault, evidence)))
+            most = SUSPICION  # one error is one fault
+        return named
 
     def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
         """Add advice from other pages to the first diagnosis if it is doubtful or general and lacks its own."""

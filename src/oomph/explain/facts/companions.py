@@ -30,6 +30,8 @@ class Companion(NamedTuple):
     """What to use in its place, as it is no longer maintained."""
     also: str = ""
     """What to do besides, in the way of this package."""
+    aliases: tuple[str, ...] = ()
+    """The short name that programs give it, and names that only it has."""
 
 
 _ANY: Version = (0,)
@@ -42,7 +44,7 @@ COMPANIONS = (
     Companion("deepctr", "deepctr"),
     Companion("deepface", "deepface"),
     Companion("efficientnet", "efficientnet"),
-    Companion("horovod", "horovod"),
+    Companion("horovod", "horovod", aliases=("hvd",)),
     Companion("keras-contrib", "keras_contrib", successor="tf_keras or your own copy of the layer"),
     Companion("keras-cv", "keras_cv", (0, 6), successor="keras-hub"),
     Companion("keras-hub", "keras_hub", _ANY, (0,)),
@@ -57,22 +59,35 @@ COMPANIONS = (
     Companion("scikeras", "scikeras", (0, 13), (0, 12)),
     Companion("segmentation-models", "segmentation_models", also="set SM_FRAMEWORK=tf.keras too"),
     Companion("spektral", "spektral"),
-    Companion("tensorflow-addons", "tensorflow_addons", successor="the layers, losses and optimizers of Keras itself"),
-    Companion("tensorflow-decision-forests", "tensorflow_decision_forests"),
-    Companion("tensorflow-hub", "tensorflow_hub"),
-    Companion("tensorflow-model-optimization", "tensorflow_model_optimization"),
-    Companion("tensorflow-probability", "tensorflow_probability"),
+    Companion(
+        "tensorflow-addons",
+        "tensorflow_addons",
+        aliases=("tfa",),
+        successor="the layers, losses and optimizers of Keras itself",
+    ),
+    Companion("tensorflow-decision-forests", "tensorflow_decision_forests", aliases=("tfdf",)),
+    Companion("tensorflow-hub", "tensorflow_hub", aliases=("KerasLayer",)),
+    Companion(
+        "tensorflow-model-optimization",
+        "tensorflow_model_optimization",
+        aliases=("tfmot", "prune_low_magnitude", "quantize_annotate_layer", "quantize_model"),
+    ),
+    Companion("tensorflow-probability", "tensorflow_probability", aliases=("tfp", "DistributionLambda")),
     Companion("tensorflow-ranking", "tensorflow_ranking"),
-    Companion("tensorflow-recommenders", "tensorflow_recommenders"),
+    Companion("tensorflow-recommenders", "tensorflow_recommenders", aliases=("tfrs",)),
     Companion("tensorflow-similarity", "tensorflow_similarity"),
     Companion("tensorflow-text", "tensorflow_text", _ANY, same_as_tensorflow=True),
-    Companion("tensorflowjs", "tensorflowjs", also="save the model with it, and convert that"),
+    Companion("tensorflowjs", "tensorflowjs", aliases=("tfjs",), also="save the model with it, and convert that"),
     Companion("tf-agents", "tf_agents"),
     Companion("tf-models-official", "official"),
     Companion("tf2onnx", "tf2onnx", also="or convert a SavedModel, written by model.export(path)"),
     Companion("transformers", "transformers"),
 )
-_BY_NAME = {name: each for each in COMPANIONS for name in (each.folder, each.package, each.package.replace("-", "_"))}
+_BY_NAME = {
+    name.lower(): each
+    for each in COMPANIONS
+    for name in (each.folder, each.package, each.package.replace("-", "_"), *each.aliases)
+}
 _LONG = "|".join(
     re.sub(r"[-_]", "[-_ ]", name)
     for name in sorted(_BY_NAME, key=len, reverse=True)
@@ -81,10 +96,14 @@ _LONG = "|".join(
 NAMES = rf"(?:{_LONG})"
 """A regular expression for their names, without those that are plain words."""
 _MENTIONED = lazy_pattern(rf"(?<![\w.-])(?P<name>{NAMES})(?![\w-])", re.IGNORECASE)
-_STARTS = lazy_pattern(r"(?i)eras|ensor|onnx|horovod|csbdeep|transformers|coreml|deep|tf[_-]|retina|effic|segm|spek")
+_STARTS = lazy_pattern(
+    r"(?i)eras|ensor|onnx|horovod|hvd|csbdeep|transformers|coreml|deep|tf[_-]|tf[mpdrja]|retina|effic|segm|spek"
+    r"|prune_low|quantize_|DistributionL"
+)
 WORDS = frozenset(
     {"horovod", "Horovod", "csbdeep", "CSBDeep", "scikeras", "tensorflowjs", "transformers", "coremltools", "deepface"}
     | {"onnx", "deepctr", "retinaface", "efficientnet", "spektral", "qkeras", "autokeras", "segmentation"}
+    | {"tfmot", "tfp", "tfdf", "tfrs", "tfjs", "hvd", "tfa", "prune", "quantize"}
 )
 """Words in lines that name them."""
 

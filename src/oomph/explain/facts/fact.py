@@ -136,6 +136,14 @@ class MissingModule:
 
 
 @dataclass(frozen=True)
+class SetVariable:
+    """A variable of the environment that the program itself sets."""
+
+    name: str
+    line: int | None
+
+
+@dataclass(frozen=True)
 class DataRanOut:
     """The end of data that came before the steps that were asked for."""
 
@@ -172,6 +180,7 @@ class LogFacts:
     frame is in the user's own code."""
     packages: Sequence[InvolvedPackage] = ()
     missing_modules: Sequence[MissingModule] = ()
+    set_variables: Sequence[SetVariable] = ()
     ran_out: DataRanOut | None = None
     node: FailedNode | None = None
     shapes: Sequence[ShapePair] = ()

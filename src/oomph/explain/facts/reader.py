@@ -57,6 +57,7 @@ class FactReader:
             failing_package=program.failing_package,
             packages=self._versions.involved,
             missing_modules=tuple(program.missing.values()),
+            set_variables=self._machine.set_variables,
             ran_out=self._ran_out,
             node=program.node,
             shapes=tuple(self._shapes),

@@ -11,7 +11,9 @@ from oomph.explain.facts.fact import LogFacts, PackageManager, RaisedError
 from oomph.explain.matching.companion_advice import companion_remedies
 from oomph.explain.matching.fallback import UNRECOGNISED, UNRELATED
 from oomph.explain.matching.gone_names import (
+    BROKEN,
     KEEP_KERAS_2,
+    incomplete_installation,
     is_of_keras_itself,
     name_remedy,
     saved_remedy,
@@ -117,6 +119,9 @@ def advice_for(
         specific.insert(0, AdvisedRemedy(of_shapes, "fits", facts.shapes[-1].line if facts.shapes else line))
     if error is not None and of_name is None and fault.name in _OF_FILES and (of_file := saved_remedy(facts)):
         specific.insert(0, AdvisedRemedy(of_file, "fits", error.line))
+    if error is not None and (of_variable := _of_variable(error, facts)) is not None:
+        specific.insert(0, AdvisedRemedy(of_variable, "fits", error.line))
+        of_package = []
     if error is not None and (of_call := call_remedy(facts)) is not None:
         specific.insert(0, AdvisedRemedy(of_call, "fits", error.line))
     specific[:0] = [
@@ -127,11 +132,16 @@ def advice_for(
     of_wording = list(_filled(usual, systems, facts, "likely", line))
     by_page = () if replacing or fault.name == UNRELATED else fault.remedies
     of_page = list(_filled(((each, captured) for each in by_page), systems, facts, "general", line))
-    if of_shapes is not None or (situation is not None and situation.error is not None):
+    incomplete = incomplete_installation(facts) if fault.name == BROKEN and error is not None else None
+    if incomplete is not None and error is not None:
+        specific.insert(0, AdvisedRemedy(incomplete, "fits", error.line))
+    if of_shapes is not None or incomplete is not None or (situation is not None and situation.error is not None):
         specific = [each for each in specific if each.fit == "fits"]  # the figures and frames leave nothing to guess
         of_wording, of_page = [], []
+    if of_package:
+        of_page = []
     if of_package and facts.failing_package:
-        specific, of_wording, of_page = (_without_own_code(each) for each in (specific, of_wording, of_page))
+        specific, of_wording = _without_own_code(specific), _without_own_code(of_wording)
     of_message = _of_message(error, [*specific, *of_wording], facts)
     fitting = [*_in_order(specific, of_message), *of_wording, *(each for each in of_page if each.fit != "general")]
     given = tuple(_different(_by_manager(_pinned(each, facts), facts) for each in (*fitting, *of_page)))
@@ -191,6 +201,20 @@ def _is_contradicted(instruction: Instruction, facts: LogFacts) -> bool:
     said = f"{instruction.text} {instruction.command}"
     again = any(step in said for step in tried & {"pip install", "modprobe"})
     return again or not is_installable(instruction.command, facts) or bool(unknown_names(instruction.text, facts))
+
+
+def _of_variable(error: RaisedError, facts: LogFacts) -> Remedy | None:
+    """Return the remedy for a variable that the error asks for and the program sets: it does so too late."""
+    message = " ".join(error.message)
+    name = next((each.name for each in facts.set_variables if re.search(rf"\b{each.name}\b", message)), "")
+    if not name:
+        return None
+    return Remedy(
+        f"The program sets {name}, but after the import that reads it: put that line above all other imports, or set "
+        f"the variable before the start",
+        f"{name}=1 python train.py",
+        kind="environment",
+    )
 
 
 def _covers(remedy: Remedy, instruction: Instruction) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import Remedy
-from oomph.explain.facts.companions import companion
+from oomph.explain.facts.companions import companion, mentioned_in
 from oomph.explain.facts.fact import InvolvedPackage, LogFacts
 from oomph.explain.facts.version_range import Version, VersionRange
 from oomph.explain.matching.gone_names import KEEP_KERAS_2
@@ -88,9 +88,9 @@ def _clash(facts: LogFacts) -> _Clash | None:
         row = companion(inside)
         known = next((each for each in facts.packages if row is not None and each.companion is row), None)
         return _Clash(known or InvolvedPackage(row.package if row else inside, row, VersionRange(), None), True)
-    if facts.own_place is None and len(facts.packages) == 1:
-        return _Clash(facts.packages[0], False)
-    return None
+    named = [each.package for each in mentioned_in(" ".join(facts.error.message) if facts.error else "")]
+    involved = [each for each in facts.packages if each.package in named] if named else facts.packages
+    return _Clash(involved[0], False) if len(involved) == 1 and (named or facts.own_place is None) else None
 
 
 def _of_missing_name(package: InvolvedPackage, facts: LogFacts) -> list[Remedy]:
@@ -124,7 +124,9 @@ def _of_generation(package: InvolvedPackage, fault: str, facts: LogFacts) -> Ite
             f'{_UPDATE} "tensorflow>=2.16"',
             kind="pin",
         )
-        yield Remedy(f"Or stay with Keras 2, and take {name} {last}", f'python -m pip install "{name}=={last}.*"')
+        yield Remedy(
+            f"Or stay with Keras 2, and take {name} {last}", f'python -m pip install "{name}=={last}.*"', kind="pin"
+        )
         return
     only_keras_2 = row is not None and row.keras_3_since is None
     if row is None:

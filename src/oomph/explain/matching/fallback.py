@@ -28,7 +28,7 @@ _PYTHON = (
 )
 # Classes that TensorFlow and Keras never raise for a machine fault.
 _SCRIPTS_OWN = "Assertion Indentation Index Key Name Syntax Tab UnboundLocal ZeroDivision"
-WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
+WORDS = frozenset({"Epoch", "Exception", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
     f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN} OperatorNotAllowedInGraph".split(" ")
 }
 
@@ -48,7 +48,7 @@ _CUT_OUT = lazy_pattern(
 # The same for a plain Python error, in which case it is unknown which code raised it.
 _PASTED = lazy_pattern(
     r"\s{0,4}(?:(?:tensorflow[\w.]*\.)?OperatorNotAllowedInGraph"
-    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)"
+    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)|\s{{0,4}}Exception: [A-Z]"
 )
 # Python's messages for such errors, on lines without the class, as people often copy them.
 _SAID = {
@@ -397,7 +397,7 @@ def _is_of_own_class(words: str) -> bool:
 
 def _pasted_error(text: str) -> str:
     """Return the error on a line without a traceback, starting with its class; empty if there is none."""
-    if "Error" in text:
+    if "Error" in text or "Exception: " in text:
         if _PASTED.match(text):
             return text
         behind = _BEHIND.search(text[:_MOST_BEFORE])

@@ -63,6 +63,8 @@ _NEW_NAMES = {
     "period": "save_freq",
 }
 """Arguments whose new names have nothing in common with the old ones."""
+BROKEN = "broken-installation"
+"""The fault of an installation that lacks what its release has."""
 KEEP_KERAS_2 = "python -m pip install tf_keras && TF_USE_LEGACY_KERAS=1 python train.py"
 _EAGER_SWITCHES = frozenset({"tf.enable_eager_execution", "tf.enable_v2_behavior"})
 _KERAS_3: Version = (3, 0)
@@ -90,6 +92,23 @@ def name_remedy(facts: LogFacts) -> Remedy | None:
                 return _of_file(found["owner"] or "", found["argument"], facts)
             return _of_argument(found["owner"] or "", found["function"], found["argument"], facts)
     return None
+
+
+def incomplete_installation(facts: LogFacts) -> Remedy | None:
+    """Return the remedy for a name that the installed release has, although the error calls it unknown, or None."""
+    message = " ".join(facts.error.message)[:2000] if facts.error else ""
+    found = next((match for missing in _MISSING if (match := missing.search(message)) is not None), None)
+    wanted = _canonical(f"{found['module']}.{found['name']}") if found else ""
+    library = _library(wanted, facts)
+    life = library.names.lifetime(wanted)
+    if life is None or not life.goes_on or not library.versions.is_from(life.since) or wanted.startswith(_OLD_BACKEND):
+        return None
+    return Remedy(
+        f"{wanted} belongs to this {library.title}: the installation is incomplete, a nightly build that lacks it, or "
+        "hidden by a file of that name. Install the newest stable one again",
+        f"python -m pip install --upgrade --force-reinstall {library.title.lower()}",
+        kind="pin",
+    )
 
 
 def saved_remedy(facts: LogFacts) -> Remedy | None:
@@ -187,10 +206,8 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     if wanted.startswith(_OLD_BACKEND) and keras_names().lifetime(in_ops := f"keras.ops.{name}") is not None:
         return Remedy(f"Write {in_ops}: the keras.backend of Keras 3 has no {name}")
     if life is not None and life.goes_on and not life.excludes(library.versions):
-        if library.versions != VersionRange():
-            return _of_incomplete(wanted, library)
-        if life.since == library.names.releases[0]:
-            return None
+        if library.versions != VersionRange() or life.since == library.names.releases[0]:
+            return None  # it should be there; see `incomplete_installation`
         return Remedy(f"{wanted} is there from {library.title} {_written(life.since)} on: install that or a later one")
     was = f"{wanted} was last in {library.title} {_written(life.until)}" if life else f"there is no {wanted}"
     if (above := _emptied_into(wanted, library)) is not None:
@@ -203,17 +220,6 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
     if library.title == "Keras":
         return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", KEEP_KERAS_2)
     return _earlier_tensorflow(was, life, facts)
-
-
-def _of_incomplete(wanted: str, library: _Library) -> Remedy:
-    """Return the remedy for an installation that lacks what its release has."""
-    package = library.title.lower()
-    return Remedy(
-        f"{wanted} belongs to this {library.title}: the installation is incomplete, a nightly build that lacks it, or "
-        f"hidden by a file of that name. Install the newest stable one again",
-        f"python -m pip install --upgrade --force-reinstall {package}",
-        kind="pin",
-    )
 
 
 def _earlier_tensorflow(was: str, life: NameLifetime, facts: LogFacts) -> Remedy:

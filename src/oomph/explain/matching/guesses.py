@@ -23,8 +23,8 @@ _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
 _OF_PROGRAMS: Mapping[str, Set[str]] = {
     "version": {"version", "checkpoint"},
     "checkpoint": {"checkpoint", "version"},
-    "data": {"data", "version", "checkpoint", "compile"},
-    "python": {"python", "data", "version", "checkpoint", "compile"},
+    "data": {"data", "checkpoint", "compile"},
+    "python": {"python", "data", "version", "checkpoint", "compile", "distributed"},
 }
 """The kinds of faults by which a program's own error can be explained, and those that it may be mistaken for."""
 _FAINT = 0.03  # pages below this share are not suggested

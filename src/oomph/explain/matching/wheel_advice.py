@@ -25,8 +25,8 @@ def wheel_remedies(fault: str, texts: Collection[str], systems: Collection[str],
     if fault != "no-matching-package" or found is None:
         return []
     pythons, package = _pythons(version(found["version"].rstrip("."))), found["package"].rstrip(".")
-    if not pythons:
-        return []
+    if not pythons or any("(from versions: none)" in text for text in texts):
+        return []  # there is none for this system either
     if _others_for(pythons, texts):
         text = f"Update pip: it offers other releases for this Python, and is too old to see the wheels of {package}"
         return [Remedy(text, "python -m pip install --upgrade pip", kind="environment")]
