@@ -154,6 +154,36 @@ def test_unknown_backend_is_a_setting_of_keras() -> None:
     assert "keras.json" in found[0].remedies[0].text
 
 
+def test_function_of_tensorflow_is_replaced_by_that_of_keras() -> None:
+    frame = '  File "/home/eva/fit.py", line 9, in <module>\n    top = tf.reduce_max(x, axis=1)'
+    error = "ValueError: A KerasTensor cannot be used as input to a TensorFlow function."
+    assert "Write keras.ops.max in place of tf.reduce_max" in _remedies(_HEAD, frame, error)[0]
+
+
+def test_other_arguments_of_the_same_call_that_are_gone_are_named_too() -> None:
+    frame = '  File "/home/eva/fit.py", line 9, in <module>\n    opt = SGD(lr=0.1, momentum=0.9, decay=1e-6)'
+    first = _remedies("keras==3.5.0", _HEAD, frame, "ValueError: Argument(s) not recognized: {'lr': 0.1}")[0]
+    assert "learning_rate in place of lr" in first
+    assert "decay" in first
+    assert "momentum" not in first
+
+
+def test_variable_that_is_set_after_the_import_is_set_too_late() -> None:
+    given = _remedies(
+        "import widgets",
+        "import os",
+        "os.environ['TF_WIDGETS'] = '1'",
+        "RuntimeError: the widgets of Keras need TF_WIDGETS=1 in the environment",
+    )
+    assert "after the import" in given[0]
+
+
+def test_name_of_a_package_s_own_function_names_the_package() -> None:
+    error = "ValueError: `quantize_model` can only quantize keras models. You passed an instance of type: Sequential."
+    first = _remedies("TensorFlow version: 2.17.0", error)[0]
+    assert "tensorflow-model-optimization" in first
+
+
 # Reckoning
 
 

@@ -7,7 +7,7 @@ argument another was replaced. No wording and no version is written down here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import Remedy
@@ -56,6 +56,8 @@ _NOT_PUBLIC: dict[str, Version] = {
 # How Keras and TensorFlow spell their public modules in messages.
 _INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
 _NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){1,6}")
+_ARGUMENTS = lazy_pattern(r"(?<![\w.])(\w{1,60}) ?=(?!=)(?=[^()]{0,300}\))")
+_OF_TENSORFLOW = lazy_pattern(r"\b(?:tf|tensorflow)\.(?P<name>[\w.]{1,60})\(")
 _NEW_NAMES = {
     "alpha": "negative_slope",
     "input_shape": "shape",
@@ -91,7 +93,7 @@ def name_remedy(facts: LogFacts) -> Remedy | None:
             if reads_model:  # the argument stands in the file, not in the program
                 return _of_file(found["owner"] or "", found["argument"], facts)
             return _of_argument(found["owner"] or "", found["function"], found["argument"], facts)
-    return None
+    return _of_function(facts) if "KerasTensor cannot be used as input" in message else None
 
 
 def incomplete_installation(facts: LogFacts) -> Remedy | None:
@@ -275,7 +277,9 @@ def _of_argument(owner: str, function: str, argument: str, facts: LogFacts) -> R
     until = f", which {short} had up to Keras {_written(life.until)}" if life and not life.goes_on else ""
     successor = _successor(name, argument, parameters, life)
     if successor is not None:
-        return Remedy(f"Write {successor} in place of {argument}{until}")
+        gone = _also_refused(name, parameters, {argument, successor}, facts)
+        also = f"; {short} does not take {' and '.join(gone)} either" if gone else ""
+        return Remedy(f"Write {successor} in place of {argument}{until}{also}")
     if life is not None and life.goes_on:
         return Remedy(f"Leave {argument} out: {short} has it from Keras {_written(life.since)} on")
     return Remedy(f"Leave {argument} out{until}") if until else None
@@ -300,14 +304,37 @@ def _of_file(owner: str, argument: str, facts: LogFacts) -> Remedy | None:
 
 def _callable(owner: str, function: str, argument: str, facts: LogFacts) -> str | None:
     """Return the public name of what was called: by the message, or else by the line that called it."""
-    place = facts.own_place
-    code = facts.at_hand.script.statement if facts.at_hand and facts.at_hand.script else place.code if place else ""
+    code = _calling_code(facts)
     called = re.search(rf"(\w{{1,60}})\((?=[^()]{{0,300}}\b{re.escape(argument)} ?=)", code)
     last = owner or (called[1] if called else "")
     if function and function != "__init__":
         last = f"{owner or 'Model'}.{function}"
     found = list(keras_names().ending_in(last)) if last else []
     return min(found, key=lambda each: (-len(_lives_on(each)), len(each), each), default=None)
+
+
+def _also_refused(name: str, parameters: Sequence[str], known: Set[str], facts: LogFacts) -> list[str]:
+    """Return the other arguments of the same call that this release does not have, as far as its line shows them."""
+    code = _calling_code(facts)
+    if not parameters or f"{name.rpartition('.')[2]}(" not in code:
+        return []
+    return [each for each in dict.fromkeys(_ARGUMENTS.findall(code)) if each not in parameters and each not in known]
+
+
+def _calling_code(facts: LogFacts) -> str:
+    place = facts.own_place
+    return facts.at_hand.script.statement if facts.at_hand and facts.at_hand.script else place.code if place else ""
+
+
+def _of_function(facts: LogFacts) -> Remedy | None:
+    """Return which function of Keras to call with a KerasTensor in place of one of TensorFlow, or None."""
+    names = keras_names()
+    for called in _OF_TENSORFLOW.finditer(_calling_code(facts)):
+        last = called["name"].rpartition(".")[2]
+        found = (f"keras.ops.{each}" for each in (last, last.removeprefix("reduce_")))
+        if (instead := next((each for each in found if names.lifetime(each) is not None), None)) is not None:
+            return Remedy(f"Write {instead} in place of {called[0].rstrip('(')}: a KerasTensor has no values yet")
+    return None
 
 
 def _lives_on(name: str) -> str:
