@@ -182,7 +182,11 @@ class _Reading:
         name = BROKEN if is_incomplete else named_by_package(self._stated, is_doubtful=is_doubtful)
         if not name or name == first.name:
             return list(ranked)
-        others = [each for each in ranked if each.name not in (name, *GENERAL, *OF_GENERATIONS)]
+        others = [
+            each._replace(confidence=min(each.confidence, _FAINT))
+            for each in ranked
+            if each.name not in (name, *GENERAL, *OF_GENERATIONS)
+        ]
         if not is_doubtful:
             others.insert(0, first._replace(confidence=_FAINT))
         given = next((each for each in ranked if each.name == name), None)
