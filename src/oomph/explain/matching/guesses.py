@@ -11,7 +11,7 @@ from oomph.explain.matching.classifier import Shares, trained
 from oomph.explain.matching.fallback import GENERAL, UNRELATED
 from oomph.explain.matching.hits import Found, calibrated, narrowed
 from oomph.explain.matching.likeness import MOST, SUREST, Likeness, is_asserted, is_corrected
-from oomph.explain.matching.lines import goes_on, tells_of_training
+from oomph.explain.matching.lines import goes_on, tells_of_failure, tells_of_training
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
 
 _FEWEST_WORDS = 6
@@ -19,7 +19,7 @@ _LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # minimum share to guess a page: after a fai
 _LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # minimum lead over the shares for no fault and for an error in the script itself
 _CLEAR = 0.7  # share that outweighs a general name or a likeness
 _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
-"""The faults that may appear in training that continues without reporting a failure, besides those that it survives."""
+"""The faults that may appear in a log that reports no failure, besides those that training survives."""
 _OF_PROGRAMS: Mapping[str, Set[str]] = {
     "version": {"version", "checkpoint"},
     "checkpoint": {"checkpoint", "version"},
@@ -52,7 +52,7 @@ class Guesses:
             return []
         least, lead = (_LEAST, _LEAD) if failed else (_LEAST_IN_PEACE, _LEAD_IN_PEACE)
         best = self._diagnosis(self._pages[0])
-        may_be = failed or best.fault.passes or best.name in _SEEN_IN_TRAINING or not self._trains
+        may_be = failed or self._fails or best.fault.passes or best.name in _SEEN_IN_TRAINING
         needed = max(least, self._shares.sound + self._shares.of(UNRELATED) + lead)
         return [best] if may_be and self._pages[0].confidence >= needed else []
 
@@ -79,9 +79,11 @@ class Guesses:
         return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
 
     @property
-    def _trains(self) -> bool:
-        """True if any line shows that training is in progress."""
-        return any(goes_on(fact.text) for fact in self._facts)
+    def _fails(self) -> bool:
+        """True if a line reports a failure, and none shows that training is in progress."""
+        return any(tells_of_failure(fact.text) for fact in self._facts) and not any(
+            goes_on(fact.text) for fact in self._facts
+        )
 
     @cached_property
     def _shares(self) -> Shares:

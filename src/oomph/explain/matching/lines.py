@@ -122,6 +122,7 @@ _WORDS = (
     *("error", "fail(?:ed|ure|s)?", "fatal", "abort(?:ed|ing)?", "killed", "crash(?:ed|es)?", "exception", "panic"),
     *("cannot", "can't", "could ?n[o']t", "could not", "unable", "terminat(?:ed|ing)", "denied", "refused", "invalid"),
     *("corrupt(?:ed|ion)?", "hangs", "stuck", "fr[eo]ezes?", "frozen", "time(?:d )?out", "segfault", "dumped", "lost"),
+    *("segmentation fault", "illegal"),
     *("leak(?:s|ed|ing)?", "oom", "not found", "no such", "unexpected(?:ly)?", "died", "dead", "gone", r"signal:? \d+"),
 )
 _FAILURE = lazy_pattern(rf"(?i)\b(?:{'|'.join(_WORDS)})\b")
