@@ -125,6 +125,31 @@ def test_name_that_an_old_package_lacks_asks_for_a_newer_one() -> None:
     assert '"tensorflow>=2" tensorflow-hub' in found[0].remedies[0].command
 
 
+def test_package_says_itself_which_tensorflow_it_needs() -> None:
+    error = "ImportError: This version requires TensorFlow version >= 2.19; Detected an installation of version 2.16.2."
+    given = _remedies(_HEAD, _OWN, _frame("tensorflow_probability", "_check"), error)
+    assert '"tensorflow>=2.19"' in given[0]
+    assert not any("LEGACY" in each for each in given)
+
+
+def test_keras_3_beside_an_older_tensorflow_is_replaced_by_the_keras_of_that_one() -> None:
+    given = _remedies(
+        "tensorflow==2.14.1",
+        "keras==3.1.0",
+        "ImportError: cannot import name '__internal__' from 'keras.api._v2.keras'",
+    )
+    assert '"keras==2.14.*"' in given[0]
+
+
+def test_version_that_python_was_asked_for_is_a_fact() -> None:
+    given = _remedies(
+        ">>> tf.__version__",
+        "'2.11.0'",
+        "ValueError: Only instances of `keras.Layer` can be added to a Sequential model.",
+    )
+    assert not any("tf_keras" in each for each in given)
+
+
 # What Keras refuses
 
 

@@ -66,7 +66,7 @@ COMPANIONS = (
         successor="the layers, losses and optimizers of Keras itself",
     ),
     Companion("tensorflow-decision-forests", "tensorflow_decision_forests", aliases=("tfdf",)),
-    Companion("tensorflow-hub", "tensorflow_hub", aliases=("KerasLayer",)),
+    Companion("tensorflow-hub", "tensorflow_hub"),
     Companion(
         "tensorflow-model-optimization",
         "tensorflow_model_optimization",

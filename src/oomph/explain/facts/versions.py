@@ -42,9 +42,12 @@ _V = r"v?(?P<version>\d{1,4}(?:\.\d{1,6}){1,3}(?:\.dev\d{1,12}|\w{0,6}))"
 # The prompt "(py38) $", or the folder of such an environment. Its name is digits without a dot.
 _OF_ENVIRONMENT = lazy_pattern(r"(?:\A\s{0,4}\(|[/\\]envs[/\\])(?P<digits>py(?:thon)?3\d{1,2})[)/\\]")
 _PRINTED = (
-    _Printed("tensorflow", "ensor", lazy_pattern(rf"(?i)\btensor ?flow(?:[ -](?:gpu|cpu))? version\b\W{{0,6}}{_V}")),
+    _Printed(
+        "tensorflow", "ensor", lazy_pattern(rf"(?i)\btensor ?flow(?:[ -](?:gpu|cpu))? version\b[^\w<>~!]{{0,6}}{_V}")
+    ),
     _Printed("tensorflow", "TF", lazy_pattern(rf"\bTF(?:[ _-]?version| ver)\b\W{{0,6}}{_V}", re.IGNORECASE)),
     _Printed("tensorflow", "__version__", lazy_pattern(rf"\b(?:tf|tensorflow)\.__version__\W{{1,6}}{_V}")),
+    _Printed("tensorflow", "Detected an", lazy_pattern(rf"Detected an installation of version {_V}")),
     _Printed("tensorflow", "TFLite", lazy_pattern(rf"\bTFLite {_V}")),
     _Printed("keras", "eras", lazy_pattern(rf"(?i)(?<![\w-])keras version\b\W{{0,6}}{_V}")),
     _Printed("keras", "__version__", lazy_pattern(rf"(?<![\w.])keras\.__version__\W{{1,6}}{_V}")),
@@ -92,6 +95,9 @@ _STATED = lazy_pattern(
     re.IGNORECASE,
 )
 _SHOWN = lazy_pattern(rf"Name: {_PACKAGE}\s*\Z", re.IGNORECASE)
+# What a person asks Python, with the answer on the next line.
+_ASKED = lazy_pattern(r"(?:>>> ?)?(?:print\()?(?P<package>tf|tensorflow|keras)\.__version__\)?\s*\Z")
+_ANSWERED = lazy_pattern(rf"['\"]?{_V}['\"]?\s*\Z")
 _SHOWN_VERSION = lazy_pattern(rf"Version: {_V}\s*\Z")
 _IMPLIED = (
     _Implied("keras", "-packages/keras/engine/", VersionRange(until=(2, 12))),
@@ -123,6 +129,8 @@ class VersionReader:
         self._implied: dict[Library, LibraryVersion] = {}
         self._gpus: dict[str, LoggedGpu] = {}
         self._involved: dict[str, InvolvedPackage] = {}
+        self._asked = ""
+        """The library whose version is asked for on the line before; empty if none is."""
         self._shown = ""
         """The package whose `pip show` is being read; empty if none is."""
 
@@ -161,6 +169,12 @@ class VersionReader:
                 yield each["package"], version(each["version"])
         if "already satisfied" in text and (found := _SATISFIED.match(text)) is not None:
             yield found["package"], version(found["version"])
+        if (asked := _ASKED.match(text)) is not None:
+            self._asked = asked["package"]
+        elif self._asked:
+            if (found := _ANSWERED.match(text)) is not None:
+                yield self._asked, version(found["version"])
+            self._asked = ""
         if text.startswith("Name: "):
             self._shown = found["package"] if (found := _SHOWN.match(text)) is not None else ""
         elif self._shown and (found := _SHOWN_VERSION.match(text)) is not None:

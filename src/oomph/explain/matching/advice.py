@@ -105,7 +105,9 @@ def advice_for(
     answers = _answers((*fault.answers, *lent), captured, (*texts, *(error.message if error is not None else ())))
     specific = list(_filled([*answers, *special], systems, facts, "likely", line))
     situation = situation_of(fault.name, facts)
-    of_package = [] if situation is not None and situation.error is not None else companion_remedies(fault.name, facts)
+    is_setting = situation is not None and situation.remedy.kind == "environment"
+    of_package = [] if is_setting else companion_remedies(fault.name, facts)
+    of_wheels = wheel_remedies(fault.name, texts, systems, facts)
     if situation is not None:
         specific.insert(0, AdvisedRemedy(situation.remedy.filled(captured), "fits", line))
     if (of_script := script_remedy(fault.name, facts)) is not None:
@@ -126,7 +128,7 @@ def advice_for(
         specific.insert(0, AdvisedRemedy(of_call, "fits", error.line))
     specific[:0] = [
         AdvisedRemedy(each, "fits", line)
-        for each in (*of_package, *wheel_remedies(fault.name, texts, systems, facts))
+        for each in (*of_package, *of_wheels)
         if _applies(each, systems, facts) and is_installable(each.command, facts)
     ]
     of_wording = list(_filled(usual, systems, facts, "likely", line))
@@ -138,7 +140,7 @@ def advice_for(
     if of_shapes is not None or incomplete is not None or (situation is not None and situation.error is not None):
         specific = [each for each in specific if each.fit == "fits"]  # the figures and frames leave nothing to guess
         of_wording, of_page = [], []
-    if of_package:
+    if of_package or of_wheels:
         of_page = []
     if of_package and facts.failing_package:
         specific, of_wording = _without_own_code(specific), _without_own_code(of_wording)

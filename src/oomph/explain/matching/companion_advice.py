@@ -15,6 +15,7 @@ from oomph.explain.facts.companions import companion, mentioned_in
 from oomph.explain.facts.fact import InvolvedPackage, LogFacts
 from oomph.explain.facts.version_range import Version, VersionRange
 from oomph.explain.matching.gone_names import KEEP_KERAS_2
+from oomph.explain.matching.pins import keras_of
 from oomph.explain.public_names.table import keras_names
 from oomph.files.patterns import lazy_pattern
 
@@ -27,6 +28,8 @@ _MISSING_IN = lazy_pattern(
     r"|cannot import name '(?P<wanted>\w{1,60})' from '(?P<source>\w{1,60})"
 )
 _PRIVATE = lazy_pattern(r"\btensorflow\.python\b|\btensorflow_core\b")
+_NEEDS = lazy_pattern(r"(?i)requires tensorflow(?: version)? ?(?P<sign>>=|==|<=|<|~=) ?(?P<version>\d[\d.]*)")
+_FIRST_OF_KERAS_3: Version = (2, 16)
 _LACKS = lazy_pattern(r"'(?P<class>[A-Z]\w{1,60})' object has no attribute '(?P<name>\w{1,60})'")
 _LAST_OF_KERAS_2: Version = (2, 15)
 _KERAS_OF_OTHERS = lazy_pattern(r"eras|ensor|[Ll]ayer|[Mm]odel\b|'NoneType' object|[Oo]ptimizer|[Mm]etric")
@@ -40,9 +43,15 @@ class _Clash(NamedTuple):
 
 def companion_remedies(fault: str, facts: LogFacts) -> list[Remedy]:
     """Return what to do about the package that does not fit this TensorFlow or Keras, best first; empty if none."""
-    clash = _clash(facts) if fault in OF_GENERATIONS else None
+    if fault not in OF_GENERATIONS:
+        return []
+    if fault == KERAS_MISMATCH and (of_pair := list(_of_pair(facts))):
+        return of_pair
+    clash = _clash(facts)
     if clash is None:
         return []
+    if (needed := _of_requirement(clash.package, facts)) is not None:
+        return [needed]
     if clash.is_inside and facts.uses is None and _PRIVATE.search(" ".join(facts.error.message) if facts.error else ""):
         text = f"{clash.package.package} uses what another release of TensorFlow has inside: update it"
         return [Remedy(text, f"{_UPDATE} {clash.package.package} && python -m pip check", kind="pin")]
@@ -91,6 +100,31 @@ def _clash(facts: LogFacts) -> _Clash | None:
     named = [each.package for each in mentioned_in(" ".join(facts.error.message) if facts.error else "")]
     involved = [each for each in facts.packages if each.package in named] if named else facts.packages
     return _Clash(involved[0], False) if len(involved) == 1 and (named or facts.own_place is None) else None
+
+
+def _of_pair(facts: LogFacts) -> Iterator[Remedy]:
+    """Yield the remedies for a Keras that does not belong to the TensorFlow beside it."""
+    tensorflow, keras = facts.version_of("tensorflow"), facts.version_of("keras")
+    if not (tensorflow.is_before(_FIRST_OF_KERAS_3) and keras.is_from((3,))) or tensorflow.since is None:
+        return
+    known = _written(tensorflow.since)
+    text = f"TensorFlow {known} needs its own Keras 2, and Keras 3 is installed beside it: install that"
+    yield Remedy(text, f'python -m pip install "{keras_of(tensorflow.since)}"', kind="pin")
+    yield Remedy("Or install a TensorFlow for Keras 3", f'{_UPDATE} "tensorflow>=2.16"', kind="pin")
+
+
+def _of_requirement(package: InvolvedPackage, facts: LogFacts) -> Remedy | None:
+    """Return the remedy for a package that says itself which TensorFlow it needs."""
+    found = _NEEDS.search(" ".join(facts.error.message)) if facts.error else None
+    if found is None:
+        return None
+    needed = f"tensorflow{found['sign'].replace(' ', '')}{found['version'].rstrip('.')}"
+    name = package.package
+    return Remedy(
+        f"This {name} needs {needed}: install that, or the {name} that belongs to the installed TensorFlow",
+        f'{_UPDATE} "{needed}"',
+        kind="pin",
+    )
 
 
 def _of_missing_name(package: InvolvedPackage, facts: LogFacts) -> list[Remedy]:

@@ -16,8 +16,7 @@ _BOUND = lazy_pattern(r"(?P<sign>>=|<|~=|==)(?P<version>\d[\d.]*)")
 _LEAST_PARTS = 2
 _TENSORFLOW_2: Version = (2,)
 _ALONE = lazy_pattern(r"pip install keras(?=\Z| &&)")
-_KERAS_OF_ITS_OWN = "keras<2.4"
-"""The last Keras that does not need the TensorFlow of its release; TensorFlow up to 2.4 names none."""
+_FIRST_WITH_KERAS: Version = (2, 6)
 _FIRST_WITHOUT_KERAS_2 = (2, 16)
 _FIRST_PYTHON_WITH_CUDA: Version = (3, 9)
 
@@ -34,9 +33,15 @@ def pinned(command: str, facts: LogFacts) -> str:
         return command
     major, minor = known.since[:_LEAST_PARTS]
     if (major, minor) < _FIRST_WITHOUT_KERAS_2:
-        kept = next((each for each in requirements_of(known.since) if each.startswith("keras")), _KERAS_OF_ITS_OWN)
-        return _ALONE.sub(f'pip install "{kept}"', command)
+        return _ALONE.sub(f'pip install "{keras_of(known.since)}"', command)
     return command.replace("pip install tf_keras", f'pip install "tf_keras=={major}.{minor}.*"')
+
+
+def keras_of(tensorflow: Version) -> str:
+    """Return the requirement for the Keras 2 of a release of TensorFlow, whose number it has from 2.6 on."""
+    if tensorflow < _FIRST_WITH_KERAS:
+        return "keras<2.4"
+    return f"keras=={tensorflow[0]}.{tensorflow[1]}.*"
 
 
 def _conflicts(command: str, facts: LogFacts) -> Iterator[bool]:
