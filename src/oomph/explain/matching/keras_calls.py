@@ -11,6 +11,7 @@ from oomph.explain.facts.fact import LogFacts
 from oomph.explain.public_names.table import keras_names
 from oomph.files.patterns import lazy_pattern
 
+_REFUSALS = frozenset({"TypeError", "ValueError", "AttributeError", "NotImplementedError", "RuntimeError"})
 _OF_KERAS = frozenset({"keras", "tf_keras", "tensorflow"})
 _CALLED = lazy_pattern(
     r"(?:(?P<owner>[A-Z]\w{1,60})\.)?(?P<function>[a-z]\w{2,60})\(\) "
@@ -52,6 +53,8 @@ def refused_call(facts: LogFacts) -> RefusedCall | None:
 def is_raised_by_keras(facts: LogFacts) -> bool:
     """True if the innermost frame of the traceback is in Keras or TensorFlow, or if they refused a call."""
     inner, own = facts.library_place, facts.own_place
+    if facts.error is None or facts.error.type_name not in _REFUSALS:
+        return False
     if inner is not None and package(inner.file) in _OF_KERAS and (own is None or (own.line or 0) < (inner.line or 0)):
         return True
     return refused_call(facts) is not None
