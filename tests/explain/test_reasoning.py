@@ -167,6 +167,13 @@ def test_values_of_evaluate_are_unpacked_as_keras_3_gives_them() -> None:
     assert _of(*lines, error)[0].name == "unrelated"
 
 
+def test_loss_alone_is_one_number() -> None:
+    frame = '  File "/home/eva/gan.py", line 40, in train\n    loss, acc = d.train_on_batch(x, y)'
+    assert (
+        "return_dict=True" in _remedies(_HEAD, frame, "TypeError: cannot unpack non-iterable numpy.float32 object")[0]
+    )
+
+
 def test_refused_argument_is_not_called_a_plain_python_error() -> None:
     error = "ValueError: When `loss` argument is a dict, it should have the model's output names as keys"
     text = as_text(_of(error), "log", "", "", 80)

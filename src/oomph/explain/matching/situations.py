@@ -39,6 +39,14 @@ class Situation(NamedTuple):
 
 _NO_ATTRIBUTE = lazy_pattern(r"AttributeError: 'NoneType' object has no attribute '")
 _UNPACKED = lazy_pattern(r"ValueError: (?:too many|not enough) values to unpack")
+_FEWER_RESULTS = lazy_pattern(
+    r"ValueError: (?:too many|not enough) values to unpack|IndexError: invalid index to scalar"
+    r"|TypeError: (?:cannot unpack non-iterable \S{0,20}float|'\S{0,20}float\d*' object is not subscriptable)"
+)
+_RESULTS = Remedy(
+    "evaluate and train_on_batch give the loss and as many metrics as compile names, without any only one number: "
+    'compile with metrics=["accuracy"], take as many values as there are, or call it with return_dict=True'
+)
 _OF_DATA = frozenset(
     {"unpack_x_y_sample_weight", "train_step", "test_step", "predict_step", "tf_train_step", "slice_inputs"}
 )
@@ -67,15 +75,8 @@ SITUATIONS = (
         own_code=".evaluate(",
         needs=("uses Keras 3",),
     ),
-    Situation(
-        "unrelated",
-        Remedy(
-            "evaluate gives the loss and as many metrics as compile names: unpack as many "
-            "(print(model.metrics_names)), or use evaluate(..., return_dict=True)"
-        ),
-        _UNPACKED,
-        own_code=".evaluate(",
-    ),
+    Situation("unrelated", _RESULTS, _FEWER_RESULTS, own_code=".evaluate("),
+    Situation("unrelated", _RESULTS, _FEWER_RESULTS, own_code="_on_batch("),
     Situation(
         "checkpoint-failure",
         Remedy(
