@@ -27,6 +27,8 @@ SCHEMA = 1
 _USUAL_WIDTH = 80
 _CERTAIN = 0.93
 """The confidence from which nothing more needs to be known of the error."""
+_WORTH_ROOM = 2
+"""The number of remedies for which the quoted lines are shortened."""
 _SETTLED = 0.65
 _SURE = 0.9
 """The minimum confidence with which a plain Python error is called one without a doubt."""
@@ -195,11 +197,14 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int, room: int, *, with_a
     lines = wrapped(head, width, "   ", f"{rank}. ").split("\n")
     lines += wrapped(diagnosis.fault.summary, width, "   ", "   ").split("\n")
     title = [f"   what to do ({_fit(advice[0])})"] if advice else []
-    for most in range(len(remedies), -1, -1):  # a second remedy is worth more than a longer quotation
+    for most in (_WORTH_ROOM, 1):  # a second remedy is worth more than a longer quotation
         told = [*title, *itertools.chain.from_iterable(remedies[:most])]
         evidence = _evidence(diagnosis, width, room - len(lines) - len(told))
-        if len(lines) + len(evidence) + len(told) <= room or most <= 1:
-            return [*lines, *evidence, *told]
+        if len(lines) + len(evidence) + len(told) <= room:
+            break
+    lines += [*evidence, *told]
+    for remedy in remedies[most:]:
+        lines += remedy if len(lines) + len(remedy) <= room else []
     return lines
 
 
