@@ -13,7 +13,7 @@ from oomph.run.report.labels import EXACT, FAILED, MEANING, NOT_EQUAL, STOPPED, 
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary, improvement, result_in_words
 from oomph.terminal.amounts import as_duration, as_size, counted, times
-from oomph.terminal.endings import ProcessEnd
+from oomph.terminal.endings import SCRIPT_ERROR, ProcessEnd
 from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
@@ -26,7 +26,7 @@ _WORTH_TELLING = 0.5
 """The shortest time, in seconds, that does not round to 0."""
 _NOTES = (NONE_SEEN, NO_RECORD)
 """Remarks about the guard that may be appended to the single line printed for a run without faults."""
-_SPELT_OUT = {UNRELATED: "an error in the script itself"}
+_SPELT_OUT = {UNRELATED: SCRIPT_ERROR}
 """Descriptions of faults whose names alone would tell the reader nothing."""
 
 
