@@ -56,10 +56,12 @@ def _place(rank: int, workers: int) -> dict[str, str]:
     }
 
 
-def _start(work: Any, rank: int, workers: int, *options: str, **extra: str) -> subprocess.Popen[bytes]:
+def _start(
+    work: Any, rank: int, workers: int, *options: str, name: str = "train.py", **extra: str
+) -> subprocess.Popen[bytes]:
     environ = work.environ(**{**_place(rank, workers), **extra})
     process: subprocess.Popen[bytes] = work.start(
-        "--engine", "env", "--no-guard", *options, "train.py", env={k: v for k, v in environ.items() if v}
+        "--engine", "env", "--no-guard", *options, name, env={k: v for k, v in environ.items() if v}
     )
     return process
 
@@ -217,6 +219,33 @@ def test_run_is_resumed_with_as_many_workers_as_it_has(work):
     end = _all(work, script, workers=3, OOMPH_TEST_GATHERING="2")[0]
     assert end.code == 2
     assert "is a run of 2 workers, each with its own part of the data: resume it with as many" in end.err
+
+
+def test_each_worker_refuses_to_resume_a_run_of_another_script(work):
+    script = "if attempt == 1: os.kill(os.getpid(), signal.SIGKILL)"
+    assert [end.code for end in _all(work, script)] == [75, 75]
+    shared = f"--run-dir={work.run_dir}"
+    work.script("print('other')", "other.py")
+    end = _ended([_start(work, 0, 2, "--resume", shared, name="other.py")])[0]
+    assert (end.code, end.out) == (2, "")
+    assert f"oomph: worker 0 on 127.0.0.1: {work.run_dir} is a run of train.py, not of other.py" in end.err
+    names = ["train.py", "other.py"]
+    ends = _ended([_start(work, rank, 2, "--resume", shared, name=names[rank]) for rank in range(2)])
+    said = f"{work.run_dir}/workers/1 is a run of train.py, not of other.py"
+    assert [(end.code, end.out) for end in ends] == [(2, ""), (2, "")]
+    assert f"oomph: worker 1 on 127.0.0.2 has ended: {said}\n" in ends[0].err
+    assert f"oomph: worker 1 on 127.0.0.2: {said}\n" in ends[1].err
+
+
+def test_second_task_of_a_rank_names_rank_and_machine(work, wait_until):
+    work.script(_WORKER)
+    first = _start(work, 0, 2)
+    wait_until(lambda: list(work.folder.glob(".oomph/runs/*/gang/0.json")))
+    (second,) = _ended([_start(work, 0, 2, "--resume")])
+    assert second.code == 2
+    said = f"worker 0 on 127.0.0.1: {work.run_dir} is in use by another oomph run, process {first.pid}"
+    assert said in second.err
+    first.kill()
 
 
 def test_folders_that_are_not_shared_end_the_job_and_name_worker_and_machine(work, tmp_path):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any, NamedTuple
 from oomph.files.opening import open_own
 from oomph.journal.journal import read_journal
 from oomph.process.process_identity import ProcessIdentity
-from oomph.run.directory.lease import LOCK, SILENT_SECONDS, beats_elsewhere, holder_in
+from oomph.run.directory.lease import holder_in, is_held
 from oomph.run.directory.run_directory import (
     DEFAULT_PARENT,
     FAILED,
@@ -185,24 +183,3 @@ def holder_of(run_dir: Path) -> ProcessIdentity | None:
     finally:
         os.close(fd)
     return None if holder is None else holder.process
-
-
-def is_held(run_dir: Path, name: str = LOCK) -> bool:
-    """True if a process holds a lock of a run. Tries to acquire the lock to find out.
-
-    On a file system that hosts share, a holder on another one counts if its last beat looks recent, by this clock.
-    """
-    try:
-        fd = open_own(run_dir, name, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        holder, is_recent = holder_in(fd), time.time() - os.fstat(fd).st_mtime < SILENT_SECONDS
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return holder is not None and (holder.process.lives or (is_recent and beats_elsewhere(holder)))
-    finally:
-        os.close(fd)
-    return is_recent and beats_elsewhere(holder)
