@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from oomph.cli import main
 from oomph.journal.events import WorkerFailed
 from oomph.journal.journal import facts, read_journal
 
@@ -78,6 +79,20 @@ def _all(work: Any, script: str, *options: str, workers: int = 2, **extra: str) 
     return _ended([_start(work, rank, workers, "--resume", *options, **extra) for rank in range(workers)])
 
 
+def _check_explained(work: Any, rank: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run, and the folder of each worker, name the worker that failed and resume the run."""
+    failed = f"worker {rank} on 127.0.0.{rank + 1}"
+    for folder in (work.run_dir, work.run_dir / "workers" / "1"):
+        assert main(["explain", "--full", str(folder)]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert f"since {failed} was killed by SIGKILL" in told
+        assert f"shown by {failed}: death by signal 9" in told
+        assert "the run has not finished: all workers have to start again" in told
+        assert f"--resume={work.run_dir} --engine env" in told
+        assert "incomplete" not in told
+        assert "started attempt 2" not in told
+
+
 def _causes(work: Any) -> list[tuple[int, str]]:
     return [(each.worker, each.fault) for each in facts(read_journal(work.run_dir), WorkerFailed) if each.cause]
 
@@ -98,13 +113,19 @@ def test_workers_of_a_job_form_one_cluster_in_a_folder_named_after_it(work):
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_worker_sends_all_back_to_the_scheduler_and_the_next_start_resumes(work, rank, alive):
+def test_killed_worker_sends_all_back_to_the_scheduler_and_the_next_start_resumes(work, rank, alive, capsys):
     script = (
         f"if attempt == 1 and rank == {rank}: os.kill(os.getpid(), signal.SIGKILL)\nif attempt == 1: time.sleep(50)"
     )
     ends = _all(work, script)
     assert [end.code for end in ends] == [75, 75], ends
-    assert "killed: all workers have to start again (exit code 75)" in ends[rank].err
+    failed = f"worker {rank} on 127.0.0.{rank + 1}"
+    assert (
+        f"oomph: {failed} ended by SIGKILL (killed): all workers have to start again (exit code 75)" in ends[rank].err
+    )
+    said = f"ended with exit code 75, since {failed} was killed by SIGKILL"
+    assert all(said in end.err for end in ends), ends
+    _check_explained(work, rank, capsys)
     assert f"worker {rank} on 127.0.0.{rank + 1} has failed: ending this worker" in ends[1 - rank].err
     assert f"worker {rank} on 127.0.0.{rank + 1} ended by SIGKILL (killed)" in ends[1 - rank].err
     assert _causes(work) == [(rank, "killed")]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oomph.files.oomph_folder import run_of
 from oomph.files.opening import open_own
 from oomph.journal.journal import read_journal
 from oomph.process.process_identity import ProcessIdentity
@@ -25,7 +26,7 @@ from oomph.run.directory.run_directory import (
 )
 from oomph.run.directory.search import newest_first
 from oomph.run.directory.trust import why_not_above, why_not_trusted
-from oomph.run.report.attempts import stopped
+from oomph.run.report.attempts import failed_first, stopped
 from oomph.run.report.next_command import command_to_go_on, names_read
 from oomph.terminal.console import say
 
@@ -94,6 +95,8 @@ class Unfinished:
     """The command that resumes the run."""
     preempted: bool = False
     """True if the run shut down cleanly, to be restarted elsewhere or later."""
+    worker_failed: bool = False
+    """True if it did so because one of its workers had failed."""
     stopped: bool = False
     """True if someone stopped the run, for example with Ctrl-C; the story says how."""
     kept: bool = False
@@ -117,6 +120,8 @@ class Unfinished:
         """The state as text, to be printed after the number of faults found in the run."""
         if self.going_on:
             return "; the run is still in progress"
+        if self.preempted and self.worker_failed:
+            return "; the run has not finished: all workers have to start again"
         if self.preempted:
             return "; the run has not finished: its machine was reclaimed, or could not continue"
         if self.kept:
@@ -146,6 +151,7 @@ def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
     Args:
         in_full: also collect the variables that the script reads, which means reading a journal that may be long.
     """
+    run_dir = run_of(run_dir)  # that of one worker cannot be resumed
     record = read_record(run_dir)
     if record is None or record.status not in (RUNNING, PREEMPTED, FAILED, KEPT):
         return None
@@ -160,6 +166,7 @@ def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
         going_on=is_held(run_dir),
         command=command,
         preempted=record.status == PREEMPTED,
+        worker_failed=failed_first(events) is not None,
         stopped=was_stopped,
         kept=record.status == KEPT,
         saved=is_saved(run_dir),

@@ -137,20 +137,19 @@ class Gathering:
         Args:
             refuse: raises OomphError if this worker can take no part in the run that worker 0 has opened.
         """
-        mine, answered, was_open = self._mine, "", False
+        mine, answered = self._mine, ""
         self._probe()
         while True:
             called = self._read(0)
-            if called is not None:
-                is_confirmed = len(called.tokens) == mine.workers
-                if is_confirmed and called.tokens[mine.rank] == self._token:
+            if called is not None and called.tokens:  # of an earlier start, unless this worker has answered it
+                if len(called.tokens) == mine.workers and called.tokens[mine.rank] == self._token:
                     return Roster(called.call, called.addresses, called.attempts)
-                if is_confirmed and was_open and called.call == answered:
+                if called.call == answered:
                     raise UsageError(self._taken(called))
-                if called.call != answered:
-                    self._answer(called.call, refuse)
-                    answered, was_open = called.call, not called.tokens
-                    self._check(0, called)
+            elif called is not None and called.call != answered:
+                self._answer(called.call, refuse)
+                answered = called.call
+                self._check(0, called)
             self._wait([0])
 
     def _answer(self, call: str, refuse: Callable[[], None]) -> None:
