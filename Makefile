@@ -7,6 +7,7 @@ READY := $(VENV)/ready
 DEMO := $(VENV)/demo
 OLDER := .venv-compat
 NEXT := .venv-next
+OLD_KERAS := .venv-keras2
 WITH_RAY := .venv-ray
 STORE := .venv-store
 REFERENCE := docs/reference
@@ -17,6 +18,9 @@ HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/te
 	tests/end_to_end/test_forged.py tests/end_to_end/test_other_keras.py
 THREE := -n 3 --dist loadfile --no-loadscope-reorder
 ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
+OF_WORKERS := "fit_trains and not other and not two or undisturbed_training and not both and not four"
+OF_KERAS_2 := tests/tensorflow/exact_step/test_keras_2.py tests/tensorflow/names/test_keras_2_table.py \
+	tests/end_to_end/test_keras_2.py
 COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
 # Where it is set, as in many images for containers, each of a thousand processes would compile oomph and the tests anew.
@@ -27,10 +31,10 @@ export PIP_NO_INPUT := 1
 export KERAS_HOME := $(CURDIR)/$(VENV)/keras
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all browser picture compat next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults store-lane ray-lane slurm-lane two-hosts kernels changed mutations docs site golden transcript release install clean
+.PHONY: help demo test test-all browser picture compat compat-keras2 next-keras check rig gpu-lane overhead sizing exactness architectures chaos resumed survival hostile kills worker-faults store-lane ray-lane slurm-lane two-hosts kernels changed mutations docs site golden transcript release install clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(DEMO) ## see oomph work: plain Keras dies, oomph finishes with the same result (a few minutes)
 	@$(BIN)/oomph demo
@@ -60,12 +64,20 @@ check: $(READY) ## style, types and the directions between the packages
 rig: ## build the fake NVIDIA driver and libraries of tests/rig (needs gcc)
 	sh tests/rig/build.sh tests/rig/built
 
-compat: ## the exact step with TensorFlow 2.17 and Keras 3.5, in an environment of its own (Python 3.10 to 3.12)
+compat: ## the exact step and fit of several workers with TensorFlow 2.17 and Keras 3.5, in an environment of its own (Python 3.10 to 3.12)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || { echo "TensorFlow 2.17 does not exist for this Python: skipped"; exit 0; } && \
 	{ test -x $(OLDER)/bin/python || $(PYTHON) -m venv $(OLDER); } && \
 	$(OLDER)/bin/python -m pip install --quiet --editable . 'tensorflow==2.17.*' 'keras==3.5.*' pytest pytest-timeout hypothesis && \
-	$(OLDER)/bin/python -m pytest -m "not slow and not gpu and not rig" tests/tensorflow/names && \
-	$(OLDER)/bin/python -m pytest -m "not gpu and not rig" -k "test_same or graph" $(COMPATIBLE)
+	$(OLDER)/bin/python -m pytest -m "not slow and not gpu and not rig" tests/tensorflow/names tests/tensorflow/interception && \
+	$(OLDER)/bin/python -m pytest -m "not gpu and not rig" -k "test_same or graph" $(COMPATIBLE) && \
+	$(OLDER)/bin/python -m pytest -k $(OF_WORKERS) tests/end_to_end/test_fit_of_workers.py
+
+compat-keras2: ## the exact step with Keras 2, in TensorFlow 2.15 and 2.12 (Python 3.10 and 3.11)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || { echo "TensorFlow 2.12 does not exist for this Python: skipped"; exit 0; } && \
+	for version in 2.15 2.12; do \
+	{ test -x $(OLD_KERAS)-$$version/bin/python || $(PYTHON) -m venv $(OLD_KERAS)-$$version; } && \
+	$(OLD_KERAS)-$$version/bin/python -m pip install --quiet --editable . "tensorflow==$$version.*" pytest pytest-timeout hypothesis && \
+	$(OLD_KERAS)-$$version/bin/python -m pytest $(OF_KERAS_2) || exit 1; done
 
 next-keras: ## look for oomph's private names in the newest Keras and TensorFlow: nightly builds, else pre-releases
 	rm -rf $(NEXT) && $(PYTHON) -m venv $(NEXT)

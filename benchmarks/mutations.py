@@ -56,8 +56,8 @@ MUTATIONS = (
     Mutation(
         "an optimizer's slots need not be finite",
         "resume/state/training_state.py",
-        "[*model.trainable_variables, *_optimizer_variables(model)]}",
-        "[*model.trainable_variables]}",
+        "[*model.trainable_variables, *optimizer_variables_of(model)]",
+        "[*model.trainable_variables]",
         "tensorflow/state/test_training_state.py",
     ),
     Mutation(
@@ -398,9 +398,9 @@ MUTATIONS = (
     ),
     Mutation(
         "the optimizer's count of steps is not kept",
-        "resume/state/training_state.py",
-        "for optimizer in optimizers_of(model) for variable in optimizer.variables]",
-        "for optimizer in optimizers_of(model) for variable in optimizer.variables[1:]]",
+        "keras_bridge/models.py",
+        "for variable in keras.variables_of(optimizer)]",
+        "for variable in keras.variables_of(optimizer)[1:]]",
         "tensorflow/state",
     ),
     Mutation(

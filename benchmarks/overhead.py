@@ -150,7 +150,7 @@ class Switch:
         board = ProgressBoard(run_dir, 1)
         session = Session(handover, Journal(run_dir, 1, "script"), True, "script", os.getpid(), board, run_dir)
         object.__setattr__(session, "say", lambda text: None)
-        intercept.install(trainer, session)
+        self.fits = intercept.install(trainer, session)
         self._guarded = [getattr(owner, name) for owner, name in self._places]
 
     @contextlib.contextmanager

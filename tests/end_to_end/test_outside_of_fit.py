@@ -109,7 +109,7 @@ def test_train_on_batch_is_reported_as_recovered_but_not_checkpointed(work):
     assert [event.data["site"] for event in ours.events("trained-outside-fit")] == ["train.py:7"]
     assert ours.summary["exactness"] == "unguarded"
     assert ours.said[-2].startswith("oomph: finished, ")
-    assert ours.said[-1].startswith("oomph: train.py:7 trains outside a resumable fit: recovered in process, not ")
+    assert ours.said[-1].startswith("oomph: train.py:7 trains outside a resumable fit: batches that do ")
 
 
 ABORTED_LOOP = """

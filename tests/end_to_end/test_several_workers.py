@@ -116,8 +116,21 @@ def test_killed_fits_repeat_only_the_steps_since_the_last_common_checkpoint(work
     assert ("finished-fit0" in other) == (at == "end")
     resumed = [facts(read_journal(run), Resumed) for run in (ended.folder, ended.folder / "workers" / "1")]
     assert {each.name for (each,) in resumed} == {own[-1]}
-    assert (ended.summary["attempts"], ended.summary["exactness"]) == (2, "replayed")
+    assert (ended.summary["attempts"], ended.summary["exactness"]) == (2, "verified")
     assert ended.summary["steps_repeated"] == (120 if at == "end" else 70) - resumed[0][0].steps
+
+
+def test_worker_whose_own_data_is_over_resumes_in_the_step_of_the_others(work):
+    """The first worker replays its data, which ends 20 steps before its epoch; the other restores its place in it."""
+    work.script(FITS)
+    assert work.oomph("--workers", "2", FITS, "own-undisturbed", run="undisturbed").returncode == 0
+    ended = work.oomph("--workers", "2", "--checkpoint-every=5", FITS, "own", "1", "57", "SIGKILL")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    for rank in range(2):
+        _assert_equal(arrays(work.folder / f"own-{rank}.npz"), arrays(work.folder / f"own-undisturbed-{rank}.npz"))
+    resumed = [facts(read_journal(run), Resumed) for run in (ended.folder, ended.folder / "workers" / "1")]
+    assert {each.steps for (each,) in resumed} == {55}
+    assert ended.summary["steps_repeated"] == 2
 
 
 def test_sigterm_saves_and_stops_all_workers_at_the_same_step(work, undisturbed_fits):

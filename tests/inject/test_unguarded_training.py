@@ -14,6 +14,11 @@ class {owner}:
     def {method}(self, *args, **kwargs):
         return "theirs"
 """
+_OLD_KERAS = """
+import sys, types
+sys.modules["oomph.hooks.keras2"] = types.SimpleNamespace(install=lambda training, session: False)
+"""
+"""The first lines of a Keras 2 that oomph does not support. Its trainer imports its optimizers, as in all versions."""
 _SCRIPT = """
 import json, sys
 from {module} import {owner} as trainer
@@ -29,6 +34,14 @@ def stand_in(folder: Path, module: str, owner: str, method: str) -> str:
     for parent in path.relative_to(folder / "site-packages").parents:
         (folder / "site-packages" / parent / "__init__.py").touch()
     path.write_text(_MODULE.format(owner=owner, method=method))
+    root, is_optimizer, _ = module.partition(".optimizers.")
+    if is_optimizer:
+        trainer = (folder / "site-packages").joinpath(*root.split("."), "engine", "training.py")
+        trainer.parent.mkdir(exist_ok=True)
+        trainer.write_text(f"import {module}\n")
+    package = folder / "site-packages" / module.partition(".")[0] / "__init__.py"
+    if "keras" in package.parent.name:
+        package.write_text(_OLD_KERAS + (f"import {root}.engine.training\n" if is_optimizer else ""))
     return _SCRIPT.format(module=module, owner=owner, method=method)
 
 
@@ -85,6 +98,16 @@ def test_autograph_file_is_not_reported_as_the_training_script(start, tmp_path):
     script = script.replace("print(", "#") + "converted(trainer())\n"
     result = start(script, PYTHONPATH=str(tmp_path / "site-packages"))
     assert result.stderr.startswith("oomph: unguarded: script0.py:8 trains with ")
+
+
+def test_guard_of_keras_2_that_fails_prints_one_line_before_the_training_is_reported(start, tmp_path):
+    script = stand_in(tmp_path, "tf_keras.src.engine.training", "Model", "make_train_function")
+    package = tmp_path / "site-packages" / "tf_keras" / "__init__.py"
+    package.write_text(_OLD_KERAS.replace("install=lambda training, session: False", ""))
+    failed, said = start(script, PYTHONPATH=str(tmp_path / "site-packages")).stderr.splitlines()
+    assert failed.startswith("oomph: AttributeError: ")
+    assert failed.endswith("; the script runs unguarded")
+    assert said.startswith("oomph: unguarded: script0.py:5 trains with Keras 2")
 
 
 def test_importing_a_training_package_alone_is_not_reported(start, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.errors import ExamineError
-from oomph.keras_bridge.models import optimizers_of, require_compiled
+from oomph.keras_bridge.models import optimizer_variables_of, require_compiled
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.rebuilding import linear, rebuilt
@@ -125,5 +125,4 @@ def _untouched(model: Any) -> Iterator[None]:
 
 
 def _variables(model: Any) -> list[Any]:
-    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
-    return [*model.variables, *slots, *model.metrics_variables]
+    return [*model.variables, *optimizer_variables_of(model), *model.metrics_variables]

@@ -45,6 +45,13 @@ class Loop:
         return tf.distribute.get_strategy()
 
     @property
+    def shared_by(self) -> Any:
+        """The strategy whose replicas share each batch, or None if a step has the whole batch to itself."""
+        values = [variable.value for variable in self.trainable_variables]
+        known = (each.distribute_strategy for each in values if isinstance(each, tf.distribute.DistributedValues))
+        return next((strategy for strategy in known if strategy.num_replicas_in_sync > 1), None)
+
+    @property
     def trainable_variables(self) -> list[Any]:
         """The weights that all optimizers train."""
         return [variable for optimizer in self.optimizers for variable in KERAS.optimizer_variables.of(optimizer)]
@@ -66,7 +73,7 @@ class Loop:
 def steps_before(optimizers: Sequence[Any], applied: bool) -> int:
     """Return the step count that the script restored from its own checkpoint before this process started the loop."""
     try:
-        return max(0, max(int(optimizer.iterations) for optimizer in optimizers) - applied)
+        return max(0, max(int(optimizer.iterations.numpy()) for optimizer in optimizers) - applied)
     except Exception:  # it isn't a Keras optimizer, or its step count cannot be read here
         return 0
 

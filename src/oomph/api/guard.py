@@ -17,17 +17,19 @@ from oomph.exact_step.micro_batch.micro_batch_step import python_of
 from oomph.exact_step.step import division
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.probe import ProbeFinding
-from oomph.exact_step.step.step_protocol import FailedProbe, Failure, Recovery, Step, facts_of_probe
+from oomph.exact_step.step.step_protocol import FailedProbe, Failure, PlainStep, Recovery, Step, facts_of_probe
 from oomph.journal.events import GaveUp, GuardFailed, LoopSeen, MicroBatchesProbed, Oom, ProbeFailed, Recovered
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.workers import name_of
 from oomph.protocol.progress import Phase
 from oomph.resume.loop import loops
 from oomph.resume.training.identity import call_site
 from oomph.script import session
 from oomph.script.kept_micro_batches import Start
 from oomph.script.loop_location import enclosing_loops
+from oomph.script.script_line import unseen
 
 _COMBINE = ("mean", "sum")
 _StepT = TypeVar("_StepT", bound=Callable[..., Any])
@@ -92,9 +94,10 @@ class _GuardedLoop:
         if unknown:
             raise TypeError(f"{self.name} has no argument {unknown[0]}")
         self._all = batched is None
-        self._steps: dict[Any, GuardedStep] = {}
+        self._steps: dict[Any, GuardedStep | PlainStep] = {}
         self._bound: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
+    @unseen
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if support.lacks(Feature.EXACT_STEP):
             return self.original(*args, **kwargs)
@@ -138,7 +141,22 @@ class _GuardedLoop:
         return str(getattr(self.original, "__name__", "step"))
 
 
-def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) -> GuardedStep:
+class _SharedStep(PlainStep):
+    """A step whose batches the replicas of a strategy share. It is not split, since it exchanges values within."""
+
+    def __init__(self, model: Loop, plain: Callable[[Any], Any], watch: LoopWatch, strategy: Any) -> None:
+        super().__init__(model, plain, lambda: watch)
+        self._strategy = strategy
+
+    def __call__(self, iterator: Any) -> Any:
+        try:
+            return super().__call__(iterator)
+        except Exception as error:
+            loops.leave_for_the_others(self._strategy, error)
+            raise
+
+
+def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) -> GuardedStep | PlainStep:
     def train_step(data: dict[str, Any]) -> Any:
         return loop.run(rest, data)
 
@@ -147,7 +165,10 @@ def _step_of(loop: _GuardedLoop, batch: dict[str, Any], rest: dict[str, Any]) ->
 
     jit_compile = bool(TENSORFLOW.jit_compile.get(loop.original, False))
     model = Loop(train_step, batch, jit_compile)
-    watch = LoopWatch(loop.name, model.optimizers)
+    watch, strategy = LoopWatch(loop.name, model.optimizers), model.shared_by
+    if strategy is not None:
+        session.say(f"micro-batches of {loop.name}: none, since replicas of {name_of(strategy)} share each batch")
+        return _SharedStep(model, plain, watch, strategy)
     promise = Promise(TO_BE_PROBED, f"custom step {loop.name}")
     joined = session.current()
     choice = division.Choice() if joined is None else division.Choice(joined.handover.guarding.inexact)
@@ -175,7 +196,7 @@ class LoopWatch:
 
     def before_step(self, step: Step, iterator: Any) -> None:
         loop = loops.running()
-        if loop is not None:
+        if loop is not None and isinstance(step, GuardedStep):
             loop.saw_guarded(step)
 
     def after_step(self) -> None:

@@ -16,9 +16,9 @@ tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, which do not rewrit
 dependency.
 
 Keras' own graph applies each gradient as soon as it exists, so a step that runs out of memory in its backward pass has
-already changed the last layers. While a step is traced, the `apply` method of that optimizer object is replaced, either
-by the same method behind a barrier (no assignment before every gradient exists) or by a collector that only returns the
-gradients. The user's train step does not change.
+already changed the last layers. While a step is traced, the method with which that optimizer object applies gradients
+is replaced, either by the same method behind a barrier (no assignment before every gradient exists) or by a collector
+that only returns the gradients. The user's train step does not change.
 
 Keras fetches the batch from the iterator inside the compiled function, so a failed step would lose it. Staging areas
 (TensorFlow's StagingArea ops) keep references to the batch and to the values of the variables that the step writes
@@ -34,8 +34,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge.dialects import Apply, dialect_of
 from oomph.keras_bridge.graph import Slot
-from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 
 _ONLY_READ = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp")
@@ -169,7 +169,6 @@ def _writers(operations: list[Any]) -> tuple[list[Any], list[tuple[Any, int]]]:
 
 
 Gradients = Sequence[Any]
-Apply = Callable[..., Any]
 
 
 def behind_barrier(
@@ -178,26 +177,24 @@ def behind_barrier(
     compiled_by_xla: bool = False,
     room_bytes: Callable[[], int | None] = lambda: None,
 ) -> Apply:
-    """Return a version of the optimizer's `apply` that waits until every gradient exists.
+    """Return a version of the method that applies an optimizer's gradients which waits until every gradient exists.
 
     `commits` is incremented after the last gradient is computed and before the first assignment. A step that fails
     before the increment has changed neither weights nor slots. A step that fails after it may have changed them.
 
     Args:
-        commits: counts the calls to the optimizer's `apply`.
+        commits: counts the calls to that method.
         compiled_by_xla: whether XLA compiles the traced step.
         room_bytes: returns how many bytes may be held on the device, if nothing else decides (see `hold_back`).
     """
-    original = optimizer.apply
+    keras = dialect_of(optimizer)
+    original = keras.apply_of(optimizer)
 
     def apply(grads: Gradients, trainable_variables: Any = None) -> Any:
         grads = list(grads)
-        if not optimizer.built and trainable_variables is not None:
+        if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-            # Outside the barrier: variables must not depend on a step's tensors. Slots get the names that Keras gives
-            # them.
-            with KERAS.name_scope.value()(optimizer.name, caller=optimizer):
-                optimizer.build(trainable_variables)
+            keras.build_optimizer(optimizer, trainable_variables)  # variables must not depend on a step's tensors
         rest = () if trainable_variables is None else (trainable_variables,)
         alone = tf.distribute.get_replica_context().num_replicas_in_sync == 1
         if alone and not compiled_by_xla and not tf.executing_eagerly():
@@ -221,7 +218,7 @@ def _dense_parts(grads: Gradients) -> list[tf.Tensor]:
     return [leaf for g in grads if g is not None for leaf in tf.nest.flatten(g, expand_composites=True)]
 
 
-_HOST = "/CPU:0"
+HOST = "/CPU:0"
 _names = itertools.count()
 
 
@@ -252,13 +249,21 @@ class Hold:
     """The batch and state that a compiled step function holds while it runs.
 
     Args:
-        batch_dtypes: the dtypes of the batch, which stays on the host, where tf.data created it.
+        batch_dtypes: the dtypes of the batch.
         state: variables to roll back if the step fails.
         pinned: variables whose buffers must stay alive if the step fails (see `full_batch_step.py` on XLA).
+        device: where the batch stays: tf.data creates it on the host, and a strategy on the device of its replica.
     """
 
-    def __init__(self, batch_dtypes: Sequence[tf.DType], state: Sequence[Slot], pinned: Sequence[Slot] = ()) -> None:
-        self._batch_area = _Area(_HOST, batch_dtypes) if batch_dtypes else None
+    def __init__(
+        self,
+        batch_dtypes: Sequence[tf.DType],
+        state: Sequence[Slot],
+        pinned: Sequence[Slot] = (),
+        device: str = HOST,
+    ) -> None:
+        self._device = device
+        self._batch_area = _Area(device, batch_dtypes) if batch_dtypes else None
         self._state = _areas_of(state)
         self._pinned = _areas_of(pinned)
 
@@ -268,8 +273,8 @@ class Hold:
             held = [area.put([slot.read() for slot in slots]) for area, slots in [*self._state, *self._pinned]]
         if self._batch_area is not None:
             held.append(self._batch_area.put(batch))
-        with tf.control_dependencies(held):
-            return [_identity_where_it_is(tensor) for tensor in batch]
+        with tf.control_dependencies(held), tf.device(self._device):
+            return [tf.identity(tensor) for tensor in batch]
 
     def clear(self) -> list[tf.Operation]:
         """Add operations that release everything that is held, and return them."""
@@ -293,8 +298,3 @@ def _areas_of(slots: Sequence[Slot]) -> list[tuple[_Area, list[Slot]]]:
     for slot in slots:
         by_device[slot.device].append(slot)
     return [(_Area(device, [slot.dtype for slot in group]), group) for device, group in by_device.items()]
-
-
-def _identity_where_it_is(tensor: Any) -> tf.Tensor:
-    with tf.device(_HOST):
-        return tf.identity(tensor)

@@ -22,7 +22,7 @@ import tensorflow as tf
 from oomph import testing
 from oomph.checkpoint.container import TENSORS
 from oomph.journal.events import RehearsalEnded, RehearsedFault
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.models import optimizer_variables_of
 from oomph.protocol.handover import Injection, has_fired, mark_fired
 from oomph.resume.training.fits import Fits
 
@@ -182,8 +182,7 @@ def _hide_a_gpu() -> None:
 
 def _digest(model: Any) -> str:
     digest = hashlib.sha256()
-    slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
-    for variable in [*model.variables, *slots]:
+    for variable in [*model.variables, *optimizer_variables_of(model)]:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
     return digest.hexdigest()
 

@@ -20,12 +20,12 @@ from oomph.exact_step.step.division import choice_of
 from oomph.exact_step.step.guarded_step import GuardedStep
 from oomph.exact_step.step.step_protocol import PlainStep, Step, StepWatch
 from oomph.files.user_code import PACKAGE
-from oomph.hooks import adjustments, fault_injection, several_workers, unfinished_caches, unguarded, worker_files
+from oomph.hooks import adjustments, several_workers, unguarded, worker_files
 from oomph.hooks.left_out import LeftOut
 from oomph.hooks.predict import GuardedPredict
+from oomph.hooks.process_fits import fits_of
 from oomph.hooks.unguarded import TrainingOutsideFit, WatchedSteps
 from oomph.journal.events import FeatureOff, GuardFailed, GuardInstalled
-from oomph.keras_bridge import stateful_random_ops
 from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -34,13 +34,11 @@ from oomph.keras_bridge.runtime import allocator
 from oomph.keras_bridge.runtime.patching import patch
 from oomph.keras_bridge.workers import beside_the_chief, is_only_supervised, spans_workers
 from oomph.process import undoing
-from oomph.protocol.ownership import below_owner
 from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import because
 from oomph.resume.fit import continuation, epochs
 from oomph.resume.fit.fit import Fit
 from oomph.resume.fit.resumption import CannotResumeError
-from oomph.resume.loop import loops
 from oomph.resume.training import leaving
 from oomph.resume.training.fits import Fits
 from oomph.script.script_line import without_ours
@@ -69,10 +67,8 @@ def install(
     for row in support.missing():
         session.journal.write(FeatureOff(name=row.path, feature=row.feature.meaning))
         session.say(f"this {row.library} has no {row}: {row.feature.meaning} is switched off")
-    fits = Fits(session)
-    fits.meter.listen()
+    fits = fits_of(session)
     _hide_our_frames()
-    undoing.remember(fits.close)
     _replace_fit(trainer, fits, LeftOut(session).tell if session.handover.guarding.skip_corrupt else _nothing, over)
     made = _Made(trainer.__name__ if late else "")
     undoing.remember(made.forget)
@@ -82,12 +78,7 @@ def install(
     several_workers.install(fits)
     _replace_logs(fits)
     adjustments.make(session)
-    unfinished_caches.watch(session)
-    unguarded.watch(session)
-    fault_injection.install(fits)
-    loops.install(fits)
-    if not below_owner() and not support.lacks(Feature.SEEDS):
-        stateful_random_ops.install_eager(session.handover.entropy)
+    unguarded.watch_loops(session)
     session.journal.write(GuardInstalled(keras=_version(), tensorflow=getattr(tf, "__version__", "")))
     return fits
 

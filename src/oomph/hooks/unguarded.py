@@ -40,18 +40,32 @@ from oomph.resume.training.fits import Fits
 from oomph.resume.training.identity import call_site
 from oomph.script.kept_micro_batches import Start
 from oomph.script.loop_location import enclosing_loops
+from oomph.script.script_line import unseen
 from oomph.script.session import Session
 
 _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
 """The phases of a fit in which a step may be traced; a nested trace is part of the outer one."""
 
 
-def watch(session: Session) -> None:
-    """Watch this process; each of the three watchers is skipped if TensorFlow or Keras lacks the names it needs."""
-    seen = _Seen(session)
-    for feature, install in _WATCHES.items():
+_seen_by: dict[int, _Seen] = {}
+
+
+def watch_runtime(session: Session) -> None:
+    """Watch TensorFlow's errors and traces in this process, unless it lacks the names that are needed."""
+    for feature, install in ((Feature.ERRORS_OUTSIDE, _watch_errors), (Feature.TRACING, _watch_tracing)):
         if not support.lacks(feature):
-            install(seen)
+            install(_seen_in(session))
+
+
+def watch_loops(session: Session) -> None:
+    """Watch the custom loops of Keras 3 in this process, unless it lacks the names that are needed."""
+    if not support.lacks(Feature.CUSTOM_LOOPS):
+        _watch_loops(_seen_in(session))
+
+
+def _seen_in(session: Session) -> _Seen:
+    """Return what all watchers of a session share: an error that two of them see is reported once."""
+    return _seen_by.setdefault(id(session), _Seen(session))  # which keeps the session, and so its id
 
 
 class _Seen:
@@ -144,6 +158,7 @@ def _watch_loops(seen: _Seen) -> None:
         return getattr(running, "function", None) or (calls[-1] if calls else None)
 
     @functools.wraps(apply)
+    @unseen
     def watched_apply(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not being_handled():
             outermost = traced()
@@ -157,6 +172,7 @@ def _watch_loops(seen: _Seen) -> None:
         return apply(self, *args, **kwargs)
 
     @functools.wraps(call)
+    @unseen
     def watched_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if getattr(running, "function", None) is not None:
             return call(self, *args, **kwargs)
@@ -184,22 +200,29 @@ def _watch_loops(seen: _Seen) -> None:
 def _watch_tracing(seen: _Seen) -> None:
     row = TENSORFLOW.create_concrete_function
     create = row.value()
+    stack_filter: Any = TENSORFLOW.stack_filter.value()
+
+    class OurFrames(stack_filter):  # type: ignore[misc]
+        """Leaves oomph's frames out of the stacks that TensorFlow keeps of operations, and shows in their errors."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            ours = [module for name, module in list(sys.modules.items()) if name.startswith("oomph.")]
+            self._ours = frozenset(str(module.__file__) for module in ours)
+
+        def get_filtered_filenames(self) -> frozenset[str]:
+            return self._ours | self.parent.get_filtered_filenames()  # type: ignore[no-any-return]
 
     @functools.wraps(create)
+    @unseen
     def create_concrete_function(*args: Any, **kwargs: Any) -> Any:
-        return seen.trace(lambda: create(*args, **kwargs))
+        with OurFrames():
+            return seen.trace(lambda: create(*args, **kwargs))
 
     patch(*row.place, create_concrete_function)
 
 
-_WATCHES = {
-    Feature.ERRORS_OUTSIDE: _watch_errors,
-    Feature.CUSTOM_LOOPS: _watch_loops,
-    Feature.TRACING: _watch_tracing,
-}
-
-
-_NOT_RESUMABLE = "guarding steps outside a resumable fit: they are recovered in process, but not checkpointed"
+_NOT_RESUMABLE = "guarding steps outside a resumable fit: batches are split where possible, but nothing is checkpointed"
 
 
 class WatchedSteps:
@@ -258,12 +281,16 @@ class WatchedSteps:
 class TrainingOutsideFit(WatchedSteps):
     """Watches training steps outside a guarded fit, and reports once that the script trains outside a fit."""
 
-    def __init__(self, fits: Fits) -> None:
-        super().__init__(fits, "train_on_batch")
+    kind = ""
+    """The kind of training, as in the event."""
+    words = _NOT_RESUMABLE
+
+    def __init__(self, fits: Fits, during: str = "train_on_batch") -> None:
+        super().__init__(fits, during)
 
     def before_step(self, step: Step, iterator: Any) -> None:
-        if loops.is_training_elsewhere() and self._fits.say_once(_NOT_RESUMABLE):
-            self._fits.note(TrainedOutsideFit(site=call_site()))
+        if loops.is_training_elsewhere() and self._fits.say_once(self.words):
+            self._fits.note(TrainedOutsideFit(site=call_site(), kind=self.kind))
         size = self._fits.session.handover.guarding.micro_batch
         if size is not None:
             step.begin_with(Start(size))

@@ -47,7 +47,8 @@ def start() -> None:
 def _at_import(join: hook.Join) -> dict[str, hook.Act]:
     from oomph.script.unguarded_training import watching
 
-    return {**hook.guarding(join), **watching(join)}
+    unguarded = watching(join)
+    return {**hook.guarding(join), **unguarded, **hook.guarding_keras_2(join, unguarded)}
 
 
 def _join_to_guard() -> Session | None:

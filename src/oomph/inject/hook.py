@@ -7,6 +7,7 @@ modules whose training oomph cannot guard or that keep a random state.
 
 from __future__ import annotations
 
+import functools
 import sys
 from importlib import import_module
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     Act = Callable[[ModuleType], None]
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
+KERAS_2 = ("tf_keras.src", "keras.src", "keras")
+"""The packages of Keras 2: next to Keras 3, up to TensorFlow 2.15, and up to 2.12."""
+_OF_KERAS_2 = ("engine.training", "optimizers.optimizer", "optimizers.legacy.optimizer_v2")
+"""Its trainer, and its two kinds of optimizers, which the trainer imports."""
 DATASETS = "tensorflow.python.data.ops.dataset_ops"
 SEVERAL_WORKERS = "tensorflow.python.distribute.collective_all_reduce_strategy"
 
@@ -32,6 +37,24 @@ SEVERAL_WORKERS = "tensorflow.python.distribute.collective_all_reduce_strategy"
 def guarding(join: Join) -> dict[str, Act]:
     """Return the action that guards Keras right after its import; `join` returns None if there is nothing to guard."""
     return {TRAINER: lambda trainer: _install(trainer, join)}
+
+
+def guarding_keras_2(join: Join, unguarded: Mapping[str, Act]) -> dict[str, Act]:
+    """Return the actions that guard each Keras 2, all at once when its trainer is imported.
+
+    Args:
+        unguarded: the actions that report its training instead, for versions that are not supported.
+    """
+    actions: dict[str, Act] = {}
+    for root in KERAS_2:
+        names = [f"{root}.{name}" for name in _OF_KERAS_2]
+        actions |= dict.fromkeys(names, _leave)
+        actions[names[0]] = functools.partial(_install_keras_2, join, {name: unguarded[name] for name in names})
+    return actions
+
+
+def _leave(module: ModuleType) -> None:
+    """Leave a module as it is."""
 
 
 def skipping() -> dict[str, Act]:
@@ -128,6 +151,21 @@ def _install(trainer: ModuleType, join: Join) -> None:
         if session is not None:
             session.journal.write(GuardFailed(reason=f"{type(error).__name__}: {error}"))
         _report(error)
+
+
+def _install_keras_2(join: Join, unguarded: Mapping[str, Act], training: ModuleType) -> None:
+    """Pass the trainer module of Keras 2 to oomph's TensorFlow code; if that cannot guard it, report its training."""
+    session, is_guarded = None, False
+    try:
+        session = join()
+        is_guarded = session is not None and import_module("oomph.hooks.keras2").install(training, session)
+    except Exception as error:
+        if session is not None:
+            session.journal.write(GuardFailed(reason=f"{type(error).__name__}: {error}"))
+        _report(error)
+    for name, act in unguarded.items():
+        if not is_guarded and name in sys.modules:
+            act(sys.modules[name])
 
 
 def _act(module: str, imported: ModuleType) -> None:

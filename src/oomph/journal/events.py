@@ -448,9 +448,10 @@ class LoopSeen(Fact, event="loop-seen"):
 
 
 class TrainedOutsideFit(Fact, event="trained-outside-fit"):
-    """The script took its first step outside any fit or loop."""
+    """The script took its first step outside any fit or loop, or in a fit that is not checkpointed."""
 
     site: str = ""
+    kind: str = ""  #: the Keras that trains, if its fits are not checkpointed either: "keras-2"
 
 
 class UnguardedTraining(Fact, event="unguarded"):

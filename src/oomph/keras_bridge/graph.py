@@ -197,12 +197,17 @@ class OnBatch:
         return _reaches(tensor, lambda each: id(each) in self._batch or _keeps_to_itself(each), _is_size_of_a_sample)
 
 
+def is_symbolic(value: Any) -> bool:
+    """True if this is a tensor of a graph. TensorFlow has a function for that since 2.13."""
+    return isinstance(value, tf.Tensor) and not hasattr(value, "numpy")
+
+
 def divisor_in_data(number: Any) -> Any:
     """Return the divisor of a sum in a traced number if it depends on the data but not on variables; otherwise None.
 
     Such a number is a mean over something counted, such as the valid tokens in a batch.
     """
-    if not tf.is_symbolic_tensor(number):
+    if not is_symbolic(number):
         return None
     number = _behind_the_same(number)
     if number.op.type not in _DIVISIONS:
@@ -259,7 +264,7 @@ def inlined(concrete: Any, definition: Any = None) -> Callable[..., Any]:
     """
     traced = concrete.graph
     definition = definition or traced.as_graph_def(add_shapes=True)
-    count = len(traced.inputs) - len(traced.internal_captures)
+    count = len(traced.inputs) - len(traced.internal_captures) - len(TENSORFLOW.late_captures.get(traced, ()))
     arguments, captures = traced.inputs[:count], traced.inputs[count:]
     runs = [operation.name for operation in traced.control_outputs]
 

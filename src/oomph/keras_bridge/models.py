@@ -7,7 +7,6 @@ two methods.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +18,7 @@ import tensorflow as tf
 from oomph.errors import ExamineError
 from oomph.keras_bridge.batch.batches import without_optionals
 from oomph.keras_bridge.code import is_users, set_by_libraries
+from oomph.keras_bridge.dialects import dialect_of, root_of_keras_2
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.protocol.replacements import UNGUARDED_KINDS
@@ -26,9 +26,7 @@ from oomph.protocol.replacements import UNGUARDED_KINDS
 
 def is_of_keras_2(thing: Any) -> bool:
     """True for an object of Keras 2, which may be in use beside Keras 3 as tf_keras."""
-    kind: Any = type(thing)
-    packages = {base.__module__.partition(".")[0] for base in kind.__mro__} & {"keras", "tf_keras"}
-    return any(str(getattr(sys.modules.get(name), "__version__", "")).startswith("2.") for name in packages)
+    return root_of_keras_2(type(thing)) is not None
 
 
 def require_compiled(model: Any) -> None:
@@ -43,12 +41,18 @@ def require_compiled(model: Any) -> None:
 def optimizers_of(model: Any) -> list[Any]:
     """Return a model's optimizers: the one it was compiled with, and any in its attributes."""
     found: list[Any] = []
-    kind = KERAS.optimizer.value()
+    kinds = dialect_of(model).optimizers
     for value in [getattr(model, "optimizer", None), *vars(model).values()]:  # custom loops do not compile the model
         for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, kind) and not any(one is known for known in found):
+            if isinstance(one, kinds) and not any(one is known for known in found):
                 found.append(one)
     return found
+
+
+def optimizer_variables_of(model: Any) -> list[Any]:
+    """Return the variables of a model's optimizers."""
+    keras = dialect_of(model)
+    return [variable for optimizer in optimizers_of(model) for variable in keras.variables_of(optimizer)]
 
 
 def innermost(optimizer: Any) -> Any:
@@ -88,7 +92,7 @@ def build_for(model: Any, batch: Any) -> None:
     Tracing cannot create the variables of layers and metrics there.
     """
     with model.distribute_strategy.scope():
-        KERAS.symbolic_build.call(model, data_batch=on_one_replica(without_optionals(batch)))
+        dialect_of(model).build(model, on_one_replica(without_optionals(batch)))
 
 
 def on_one_replica(batch: Any) -> Any:

@@ -73,6 +73,8 @@ class SlicedRandomOps:
     def __init__(self, frame: MicroBatchSlice, part: Any, kinds: list[bool], compiled: bool = False) -> None:
         self._frame, self._part, self._kinds, self._compiled = frame, part, kinds, compiled
         self._drawn = itertools.count()
+        self._varied = False
+        """True if the last draw varied with the batch."""
         if not tf.executing_eagerly():
             kinds.clear()
 
@@ -89,12 +91,20 @@ class SlicedRandomOps:
                 undo.enter_context(replaced(*op.place, while_tracing(op.value(), current, _rows)))
             yield
 
+    def counts_of_whole(self, counts: Any) -> Any:
+        """Return the number of counts that the last draw would have used in the full batch, given those it used."""
+        if not self._varied:
+            return counts
+        part, whole = (tf.cast(number, counts.dtype) for number in (tf.maximum(self._part, 1), self._frame.whole))
+        return counts // part * whole
+
     def _draw(self, original: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
         shape = bound.arguments["shape"]
         number = next(self._drawn)
         if not tf.executing_eagerly():
             self._kinds.append(_goes_with_the_batch(shape))
-        if number >= len(self._kinds) or not self._kinds[number]:
+        self._varied = number < len(self._kinds) and self._kinds[number]
+        if not self._varied:
             return original(*bound.args, **bound.kwargs)
         shape = tf.cast(tf.convert_to_tensor(shape), tf.int32)
         # A layer may fold time into the first dimension. An empty micro-batch, on a replica without data, has no rows.

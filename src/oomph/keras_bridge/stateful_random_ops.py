@@ -3,7 +3,7 @@
 `tf.random.normal` in a train step counts its draws in the kernel, where the count cannot be read and starts over in a
 new process. The stateless operations compute the same numbers from a key and a counter. While a step is traced, each
 stateful operation is replaced by the stateless one, with its seeds as the key and its count in a variable. The bits are
-the same, and the count is saved and restored like any variable.
+the same, and the count is saved and restored like any variable. A micro-batch draws its rows from the same variable.
 
 Source: `GuardedPhiloxRandom::Init` in tensorflow/core/util/guarded_philox_random.cc (the seeds become the key and the
 upper half of the counter), `ReserveRandomOutputs` in the same file (256 counts per output), `PhiloxRandomOp` in
@@ -17,19 +17,21 @@ the states of the global generators.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
+from oomph.keras_bridge.graph import Slot
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
-from oomph.keras_bridge.random_ops import STATEFUL
-from oomph.keras_bridge.runtime.patching import patch, replaced
+from oomph.keras_bridge.random_ops import STATEFUL, SlicedRandomOps
+from oomph.keras_bridge.runtime.patching import patch, replaced, while_tracing
 from oomph.process import undoing
 from oomph.protocol.entropy import Here
 from oomph.protocol.reasons import Reason, because
@@ -59,6 +61,11 @@ class KeptRandomOps:
         self.variables += taken
         self._made, self._to_come = [], self._to_come[len(taken) :]
 
+    def within(self, slots: Sequence[Slot]) -> list[Any]:
+        """Return the counts among these variables: those of one trace, in tracing order."""
+        handles = {id(slot.handle) for slot in slots}
+        return [variable for variable in self.variables if id(variable.handle) in handles]
+
     def values(self) -> list[Any]:
         """Return the current state of each operation as an int64 [3] NumPy array."""
         return [variable.numpy() for variable in self.variables]
@@ -83,15 +90,10 @@ class KeptRandomOps:
         def drawn(*args: Any, seed: int | None = 0, seed2: int | None = 0, name: Any = None, **named: Any) -> Any:
             if not _is_traced_into(graph):
                 return original(*args, seed=seed, seed2=seed2, name=name, **named)
-            variable = self._counter(seed or 0, seed2 or 0)
-            state = variable.read_value()
-            words = tf.bitcast(state, tf.uint64)
             try:
-                values, counts = draw(words[:1], words[1:], *args, **named)
+                return _drawn(self._counter(seed or 0, seed2 or 0), draw, args, named)
             except Exception:  # the kernel accepts more kinds of arguments, or reports the error itself
                 return original(*args, seed=seed, seed2=seed2, name=name, **named)
-            variable.assign(state + tf.stack([tf.constant(0, tf.int64), counts, tf.constant(0, tf.int64)]))
-            return values
 
         return drawn
 
@@ -103,6 +105,68 @@ class KeptRandomOps:
             variable = TENSORFLOW.resource_variable.value()([seed, 0, seed2], dtype=tf.int64, trainable=False)
         self._made.append(variable)
         return variable
+
+
+class SharedDraws:
+    """The random operations of a traced micro-batch, of which the n-th draws from the count of the full step's n-th.
+
+    Args:
+        counts: the variables of the full step, in tracing order.
+        rows: cuts the micro-batch's rows out of the numbers of the full batch.
+    """
+
+    def __init__(self, counts: Sequence[Any], rows: SlicedRandomOps) -> None:
+        self._counts, self._rows = list(counts), rows
+        self._graph = TENSORFLOW.default_graph.value()()
+
+    @staticmethod
+    @contextmanager
+    def replaced(current: Callable[[], SharedDraws | None]) -> Iterator[None]:
+        """Within the block, make random operations draw from the full step's counts.
+
+        Args:
+            current: returns the draws of the micro-batch that this thread is tracing, or None in other threads.
+        """
+        with ExitStack() as undo:
+            for op in TENSORFLOW.stateful_random_ops:
+                instead = functools.partial(_shared, op.name)
+                undo.enter_context(replaced(*op.place, while_tracing(op.value(), current, instead)))
+            yield
+
+    def _draw(self, kind: str, args: Any, named: dict[str, Any]) -> Any:
+        """Draw from the next count. Raises LookupError if there is none, or if the numbers have no rows."""
+        if not self._counts or not _is_traced_into(self._graph):
+            raise LookupError
+        if kind == _SHUFFLE:
+            del self._counts[0]
+            raise LookupError
+        values = _drawn(self._counts[0], DRAWS[kind], args, named, self._rows.counts_of_whole)
+        del self._counts[0]
+        return values
+
+
+def _shared(kind: str, mine: SharedDraws, original: Any, *args: Any, **named: Any) -> Any:
+    given = {key: value for key, value in named.items() if key not in ("seed", "seed2", "name")}
+    try:
+        return mine._draw(kind, args, given)
+    except Exception:  # it draws from its kernel, and the step is not divided exactly
+        return original(*args, **named)
+
+
+def _drawn(
+    variable: Any,
+    draw: Callable[..., Any],
+    args: Any,
+    named: dict[str, Any],
+    used: Callable[[Any], Any] = lambda counts: counts,
+) -> Any:
+    """Draw from the state in a variable, and advance its count by what `used` makes of the counts that were drawn."""
+    state = variable.read_value()
+    words = tf.bitcast(state, tf.uint64)
+    values, counts = draw(words[:1], words[1:], *args, **named)
+    zero = tf.constant(0, tf.int64)
+    variable.assign(state + tf.stack([zero, used(counts), zero]))
+    return values
 
 
 def _is_traced_into(graph: Any) -> bool:
@@ -146,12 +210,13 @@ def _shuffle(key: Any, counter: Any, value: Any) -> tuple[Any, Any]:
     return TENSORFLOW.stateless_shuffle.value()(value, key, counter, _PHILOX), drawn
 
 
+_SHUFFLE = "random_shuffle"
 DRAWS: dict[str, Callable[..., Any]] = {
     "random_standard_normal": _normal,
     "truncated_normal": _truncated,
     "random_uniform": _uniform,
     "random_uniform_int": _uniform_int,
-    "random_shuffle": _shuffle,
+    _SHUFFLE: _shuffle,
 }
 """Maps each operation to a function from (key [1], counter [2], the arguments) to (values, counts used)."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,6 +66,54 @@ def numbers_of_all(strategy: Any, number: int) -> list[int]:
     return [int(each) for each in strategy.reduce("SUM", own, axis=None)]
 
 
+def reduced_together(strategy: Any, operation: str, values: Sequence[Any]) -> list[Any]:
+    """Reduce values over all replicas, those of one type together: each operation is a round trip between workers."""
+    count = len(strategy.extended.worker_devices)
+    own = [list(map(tf.convert_to_tensor, strategy.experimental_local_results(value))) for value in values]
+    of_type: dict[tf.DType, list[int]] = defaultdict(list)
+    for place, parts in enumerate(own):
+        of_type[parts[0].dtype].append(place)
+    reduced: dict[int, Any] = {}
+    for places in of_type.values():
+        rows = [[own[place][replica % len(own[place])] for place in places] for replica in range(count)]
+        joined = iter([tf.concat([tf.reshape(part, [-1]) for part in row], axis=0) for row in rows])
+        together = strategy.experimental_distribute_values_from_function(lambda _, joined=joined: next(joined))
+        pieces = tf.split(strategy.reduce(operation, together, axis=None), [tf.size(part) for part in rows[0]])
+        for place, part, piece in zip(places, rows[0], pieces, strict=True):
+            reduced[place] = tf.reshape(piece, tf.shape(part))
+    return [reduced[place] for place in range(len(values))]
+
+
+def with_saved_iterators(strategy: Any, dataset: Any) -> Any:
+    """Return a distributed dataset with iterators that TensorFlow can save if that costs nothing, else the given one.
+
+    TensorFlow's usual ones read ahead onto the devices, and cannot be saved: "GeneratorDataset does not support
+    checkpointing". Without reading ahead, a worker has a plain iterator. A CPU needs no copy on the device.
+
+    Source: `_should_use_multi_device_iterator` in tensorflow/python/distribute/input_lib.py
+    """
+    if not spans_workers(strategy) or TENSORFLOW.input_options.get(dataset, strategy) is not None:
+        return dataset
+    if [tf.DeviceSpec.from_string(each).device_type for each in strategy.extended.worker_devices] != ["CPU"]:
+        return dataset
+    one_by_one = tf.distribute.InputReplicationMode.PER_REPLICA
+    options = tf.distribute.InputOptions(experimental_fetch_to_device=False, experimental_replication_mode=one_by_one)
+    own = copy.copy(dataset)  # a function of the script that takes the usual iterators would not take the others
+    TENSORFLOW.input_options.put(own, options)
+    return own
+
+
+def own_iterator(iterator: Any) -> Any:
+    """Return the iterator from which a distributed one takes this worker's batches, or else the given iterator.
+
+    The former can be saved, and taking a batch from it involves no other worker.
+    """
+    is_distributed = isinstance(iterator, tf.distribute.DistributedIterator)
+    iterators: Any = TENSORFLOW.iterators_of_workers.get(iterator, ()) if is_distributed else ()
+    held = vars(iterators[0]).values() if len(iterators) == 1 else ()
+    return next((each for each in held if isinstance(each, tf.data.Iterator)), iterator)
+
+
 Numbers = dict[int, dict[str, int]]
 
 
@@ -88,6 +138,20 @@ class Collectives:
         """Continue with these numbers."""
         for group, of_device in numbers.items():
             self._next[group].update(of_device)
+
+    def give_back(self, taken: Numbers) -> None:
+        """Continue as if these numbers had not been taken."""
+        self.go_back({group: {on: self._next[group][on] - n for on, n in of.items()} for group, of in taken.items()})
+
+    def taken_by(self, concrete: Any) -> Numbers:
+        """Return how many numbers a traced function takes from each group and device when it is called."""
+        with self.at_rest():
+            before = self.numbers()
+            _ = concrete.captured_inputs  # each reading takes them
+            return {
+                group: {device: number - before[group][device] for device, number in of_device.items()}
+                for group, of_device in self.numbers().items()
+            }
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:

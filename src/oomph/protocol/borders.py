@@ -121,6 +121,12 @@ def decided(
     return decision if is_announced else before
 
 
+def _missing(border: int, notes: Sequence[Note]) -> int | None:
+    """Return the rank of a worker that has not saved at a border where another has, or None. Pure."""
+    newest = max(note.saved for note in notes)
+    return next((rank for rank, note in enumerate(notes) if note.saved < border <= newest), None)
+
+
 class _Pace:
     """The time that a step usually takes."""
 
@@ -156,6 +162,8 @@ class CommonBorders:
         self._is_due = False
         self._lead_seconds, self._pace = board.lead_seconds, _Pace()
         self._late = 0
+        self.missing: int | None = None
+        """The rank of a worker for whose part of a checkpoint the first one has just given up waiting, or None."""
         self._due_since: float | None = None
         self._looked_at = 0.0
 
@@ -217,7 +225,7 @@ class CommonBorders:
         self._decision = new
 
     def _decide(self, steps: int, at_once: int, is_due: Callable[[int, float], bool], asked: int) -> None:
-        now = self._clock()
+        now, self.missing = self._clock(), None
         self._pace.arrived(steps, now)
         ahead = self._ahead(at_once)
         if ahead is None:
@@ -235,6 +243,8 @@ class CommonBorders:
             self._late, self._lead_seconds = late, min(2 * self._lead_seconds, _MOST_LEAD_SECONDS)
             return  # from the next border on, announcements are made that far ahead
         new = decided(self._decision, notes, steps, ahead, due, is_patient)
+        if not is_patient:
+            self.missing = _missing(self._decision.border, notes)
         if new != self._decision:
             self._decision, self._due_since = new, None
             self._board.announce(new)

@@ -328,6 +328,7 @@ TABLE = {
         f"make the loop at {{site}} resumable: {_STEPS}",
     ),
     "outside-fit": ReasonRow("{site} trains outside a resumable fit", RESUMABLE),
+    "keras-2-fit": ReasonRow("{site} trains with Keras 2", UNGUARDED_KINDS["keras-2"].instead),
     "in-a-kernel": ReasonRow(
         "{site} trains in a Jupyter kernel, which oomph cannot restart", "run the notebook itself: oomph run {notebook}"
     ),

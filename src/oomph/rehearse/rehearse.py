@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oomph.errors import ExamineError, UsageError
-from oomph.journal.events import RehearsalEnded, UnguardedTraining
+from oomph.journal.events import RehearsalEnded, TrainedOutsideFit, UnguardedTraining
 from oomph.journal.journal import facts, last, read_journal
 from oomph.process.child import Child
 from oomph.process.command import Command
@@ -164,7 +164,11 @@ def _check(undisturbed: Rehearsed, folder: Path, limit: float | None) -> None:
         last = "\n".join((told or ours)[-_LINES_OF_A_FAILURE:])
         raise ExamineError(f"the script fails without any fault, with exit code {undisturbed.exit_code}:\n{last}")
     if undisturbed.steps < 2:
-        for found in facts(undisturbed.events, UnguardedTraining):
+        seen: list[UnguardedTraining | TrainedOutsideFit] = [
+            *facts(undisturbed.events, UnguardedTraining),
+            *facts(undisturbed.events, TrainedOutsideFit),
+        ]
+        for found in [each for each in seen if each.kind in UNGUARDED_KINDS]:
             known = UNGUARDED_KINDS[found.kind]
             raise ExamineError(f"{found.site} trains with {known.what}, which oomph cannot rehearse: {known.instead}")
         raise ExamineError("fewer than two training steps were seen in the script")

@@ -7,15 +7,17 @@ text of the line are compared instead. Standard library only.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from oomph.files.user_code import GENERATED, OURS, is_installed, is_users
 from oomph.script import cells
 
+T = TypeVar("T")
 _CELL = "<cell>"
 _DECORATORS = contextlib.__file__
 _MOST_FRAMES = 200
@@ -76,7 +78,10 @@ def caller() -> FrameType | None:
 
 
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """Remove oomph's frames from a traceback. Keras hides them in errors, but not in an interrupt."""
+    """Remove oomph's frames from a traceback. A bare `raise` after this adds no frame of its own.
+
+    Keras hides them in errors of its own functions, but neither in an interrupt nor in a custom loop.
+    """
     links = list(_links(traceback))
     paths = [each.tb_frame.f_code.co_filename for each in links]
     decorators = zip(paths, [*paths[1:], ""], strict=False)
@@ -85,6 +90,20 @@ def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     for link, following in zip(kept, [*kept[1:], None], strict=False):
         link.tb_next = following
     return kept[0] if kept else None
+
+
+def unseen(function: Callable[..., T]) -> Callable[..., T]:
+    """Let errors leave a function with the traceback that they would have without oomph."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> T:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = without_ours(error.__traceback__)
+            raise
+
+    return call
 
 
 def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:

@@ -61,11 +61,13 @@ class Gang:
         self.saved: list[list[int]] = [[] for _ in self.views]
         self.stopped: list[list[tuple[int, int]]] = [[] for _ in self.views]
         self.asked = [0] * workers
+        self.missing: set[int | None] = set()
         self.saving = saving or (lambda rank, steps: True)
 
     def arrive(self, rank, steps, is_due):
         view = self.views[rank]
         view.arrive(steps, self.at_once, lambda ahead, seconds: is_due, self.asked[rank])
+        self.missing |= {view.missing} - {None}
         if view.is_due:
             self.saved[rank].append(steps)
             if self.saving(rank, steps):
@@ -118,6 +120,13 @@ def test_worker_that_cannot_save_delays_the_others_only_for_a_while(tmp_path):
     assert gang.saved[0] == gang.saved[1]
     assert 2 <= len(gang.saved[0]) <= 4
     assert [view.common for view in gang.views] == [0, 0]
+    assert gang.missing == {1}
+
+
+def test_worker_is_not_named_where_none_can_save(tmp_path):
+    gang = Gang(tmp_path, 2, saving=lambda rank, steps: False)
+    gang.train(0, int(3 * PATIENCE_SECONDS), due=range(1000))
+    assert gang.missing == set()
 
 
 def test_common_checkpoint_is_the_one_that_all_have_resumed_from_until_there_is_a_newer_one(tmp_path):
@@ -202,6 +211,7 @@ def test_checkpoint_that_one_worker_sees_too_late_does_not_count_and_the_next_is
     assert gang.saved[1] == gang.saved[0][1:]
     assert second - first >= 8.0 / SECONDS  # the late worker's note takes a while, too
     assert {view.common for view in gang.views} <= set(gang.saved[1])
+    assert gang.missing == set()
 
 
 def test_worker_that_never_sees_anything_leaves_what_all_have_in_place():
@@ -210,6 +220,7 @@ def test_worker_that_never_sees_anything_leaves_what_all_have_in_place():
         view.resumed(7)
     gang.train(7, 2000, due=range(10, 2000))
     assert gang.saved[1] == []
+    assert gang.missing == {1}
     assert 2 <= len(gang.saved[0]) <= 1 + 2000 * SECONDS / PATIENCE_SECONDS
     assert [view.common for view in gang.views] == [7, 7]
 

@@ -305,6 +305,7 @@ REASONS = [
         "main process",
     ),
     (because("outside-fit", site="train.py:7"), "train.py:7 trains outside a resumable fit", "oomph.steps("),
+    (because("keras-2-fit", site="train.py:7"), "train.py:7 trains with Keras 2", "use Keras 3"),
     *(
         (because("unguarded-kind", site="a.py:1", kind=name), f"a.py:1 trains with {kind.what}", kind.instead)
         for name, kind in UNGUARDED_KINDS.items()

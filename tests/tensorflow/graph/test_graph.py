@@ -76,6 +76,21 @@ def test_unread_assignments_are_run_once_per_inlined_call():
     assert int(count) == 2
 
 
+def test_numbers_that_a_function_reads_when_it_is_called_are_read_at_each_call_of_the_copy():
+    """TensorFlow numbers the collective operations of several workers so."""
+    read = []
+
+    def number():
+        read.append(1)
+        return tf.constant(len(read))
+
+    def function(x):
+        return x + tf.compat.v1.get_default_graph().capture_call_time_value(number, tf.TensorSpec([], tf.int32))
+
+    outer = tf.function(inlined(concrete(function, tf.TensorSpec([], tf.int32))))
+    assert [int(outer(tf.constant(10))) for _ in range(3)] == [11, 12, 13]
+
+
 def test_branches_and_loops_are_copied_with_their_functions():
     def function(x):
         x = tf.cond(x > 0, lambda: x * 2, lambda: x * 3)

@@ -12,6 +12,7 @@ from keras.src.backend.tensorflow import trainer
 from tensorflow.python.distribute.values import PerReplica
 
 from oomph.hooks import several_workers
+from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.workers import beside_the_chief, spans_workers
 
 
@@ -88,6 +89,69 @@ def test_batch_is_taken_only_to_learn_its_shapes(features, layers, batches):
     several_workers._build(SimpleNamespace(say_once=said.append), model, Data())
     assert [tuple(weight.shape) for weight in model.weights] == [(3, 1), (1,)]
     assert (len(taken), len(said)) == (batches, batches)
+
+
+class Summed(SimpleNamespace):
+    """A variable of which each replica has its own value, and which the strategy adds up when it is read."""
+
+    synchronization, aggregation = tf.VariableSynchronization.ON_READ, tf.VariableAggregation.SUM
+
+
+def test_variables_of_all_metrics_are_exchanged_at_once_in_each_reading(monkeypatch):
+    """Keras reads them one after another, and gets the sums from before."""
+    strategy, exchanged = TwoWorkers(), []
+    total, count = Summed(value=tf.Variable(3.0)), Summed(value=tf.Variable(2.0))
+    monkeypatch.setattr(several_workers, "tensorflow_variable", lambda variable: variable)
+
+    def reduced_together(strategy, operation, variables):
+        exchanged.append((operation, len(variables)))
+        return [2 * each.value for each in variables]
+
+    monkeypatch.setattr(several_workers, "reduced_together", reduced_together)
+    monkeypatch.setattr(several_workers, "compiled", lambda function: function)
+
+    class Trainer:
+        distribute_strategy, metrics_variables = strategy, [total, count]
+
+        def get_metrics_result(self):
+            read = (self.distribute_strategy.reduce("SUM", each, axis=None) for each in self.metrics_variables)
+            return {"loss": float(next(read)) / float(next(read))}
+
+    read = several_workers._summing_at_once(Trainer.get_metrics_result)
+    trained = Trainer()
+    assert read(trained) == {"loss": 1.5}
+    total.value.assign(5.0)
+    assert read(trained) == {"loss": 2.5}
+    assert exchanged == [("SUM", 2)] * 2
+    assert "reduce" not in vars(strategy)
+
+
+def test_orders_of_workers_are_the_same_only_with_the_same_seed():
+    def order(*seeds):
+        pipeline = tf.data.Dataset.range(9)
+        for seed in seeds:
+            pipeline = pipeline.shuffle(9, seed=seed)
+        return datasets.order_of(pipeline.batch(3))
+
+    assert order(1, 2) == order(1, 2)
+    assert len({order(1), order(2), order(1, 2), order()}) == 4
+
+
+def test_orders_of_arrays_are_the_same_only_with_the_same_seed():
+    def order(seed):
+        tf.random.set_seed(seed)
+        return datasets.order_of(tf.data.Dataset.range(1).map(lambda _: tf.random.shuffle(tf.range(9))))
+
+    assert order(1) == order(1)
+    assert order(None) != order(None)
+    assert order(1) != order(2)
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_only_files_of_many_samples_are_shared_one_by_one(is_file):
+    read = tf.data.TextLineDataset if is_file else lambda path: tf.data.Dataset.from_tensors(tf.io.read_file(path))
+    pipeline = tf.data.Dataset.from_tensor_slices(["a", "b"]).interleave(read).batch(2)
+    assert datasets.reads_records(pipeline) is is_file
 
 
 def test_asking_leaves_model_and_strategy_as_they_were():

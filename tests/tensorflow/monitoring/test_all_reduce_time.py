@@ -83,6 +83,34 @@ def test_single_values_and_further_replicas_do_not_count(measured, replica, coun
     assert (_seconds_of(step) > 0) == (replica == 0 and count == 2)
 
 
+@pytest.mark.parametrize("in_graph", [True, False])
+@pytest.mark.parametrize("several", [True, False])
+def test_wait_until_all_workers_have_a_batch_counts_without_the_wait_for_the_own_batch(several, in_graph, monkeypatch):
+    """A worker with trivial data does not wait for data if another worker's is late."""
+    monkeypatch.setattr(all_reduce_time, "spans_workers", lambda strategy: several)
+    own = tf.data.Dataset.range(9).map(_late_by(20 * DELAY))
+
+    def agree(strategy, input_workers, optionals):
+        late = _late_by(DELAY)(tf.cast(optionals[0][0].has_value(), tf.int64))
+        return tf.reshape(late, [1])
+
+    agree = all_reduce_time._measured_agreement(agree)
+
+    def step(iterator):
+        return agree(None, None, [[iterator.get_next_as_optional()]])
+
+    step, iterator = tf.function(step) if in_graph else step, iter(own)
+    found = _seconds_of(lambda: step(iterator))
+    assert (0.9 * DELAY < found < 15 * DELAY) if several else found == 0
+
+
+def _late_by(seconds):
+    def late(value):
+        return tf.ensure_shape(tf.numpy_function(lambda each: time.sleep(seconds) or each, [value], tf.int64), [])
+
+    return late
+
+
 def test_step_that_xla_compiles_still_compiles_and_is_not_measured():
     plain = all_reduce_time._measured(_plain_sum)
 
@@ -152,7 +180,9 @@ def test_patch_of_tensorflow_is_made_once_and_taken_back():
     undoing.begin()
     all_reduce_time.listen()
     patched = TENSORFLOW.all_reduce_of_a_replica.of(cls)
+    agreed = TENSORFLOW.agreement_on_data.value()
     all_reduce_time.listen()
+    assert agreed is TENSORFLOW.agreement_on_data.value()
     assert patched is TENSORFLOW.all_reduce_of_a_replica.of(cls) is not original
     assert undoing.take_back() == []
     assert TENSORFLOW.all_reduce_of_a_replica.of(cls) is original

@@ -76,6 +76,7 @@ class Borders:
 
     def __init__(self, due=(), stop=0):
         self.due, self.signum, self.arrived, self.common, self.is_due = due, stop, [], 0, False
+        self.missing = None
 
     def arrive(self, steps, at_once, is_due, asked):
         self.arrived.append((steps, at_once, is_due(at_once, 0.0), asked))
@@ -119,6 +120,20 @@ def test_worker_stops_with_the_others_even_if_only_they_were_asked():
     checkpoints = of_a_worker(Borders(stop=signal.SIGTERM), 7)
     assert checkpoints.is_to_stop()
     assert checkpoints._fits.preemption.asked == "SIGTERM"
+
+
+def test_first_worker_names_the_one_that_does_not_save_and_says_what_a_fault_would_cost():
+    borders, said = Borders(), []
+    borders.missing = 3
+    for common in (0, 40):
+        borders.common = common
+        checkpoints = of_a_worker(borders, 7)
+        checkpoints._fits.warn_once = said.append
+        checkpoints._is_due()
+    assert said == [
+        "worker 3 has not saved with the others for 60 s: after a fault, all start from the beginning",
+        "worker 3 has not saved with the others for 60 s: after a fault, all start from the checkpoint of step 40",
+    ]
 
 
 def test_worker_that_is_asked_to_stop_waits_for_the_common_border():

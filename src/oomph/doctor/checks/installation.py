@@ -246,7 +246,8 @@ def keras_version(snapshot: Snapshot) -> DoctorFinding:
     series = ".".join(map(str, tensorflow.numbers[:2]))
     legacy = snapshot.packages.get("tf-keras")
     backend = snapshot.environment.get("KERAS_BACKEND", "tensorflow")
-    if snapshot.environment.get("TF_USE_LEGACY_KERAS", "").lower() in _TRUE and tensorflow.numbers >= (2, 16):
+    is_legacy = snapshot.environment.get("TF_USE_LEGACY_KERAS", "").lower() in _TRUE and tensorflow.numbers >= (2, 16)
+    if is_legacy:
         if legacy is None:
             text = "Install tf_keras, the Keras 2 package that this setting requires"
             get = Remedy(text, install(snapshot, f"tf_keras=={series}.*"))
@@ -272,7 +273,18 @@ def keras_version(snapshot: Snapshot) -> DoctorFinding:
             f"Keras {keras.version} with TensorFlow {tensorflow.version}, which needs Keras 3.",
             get,
         )
+    older = legacy if is_legacy else keras if tensorflow.numbers < (2, 16) else None
+    if older is not None:
+        return _keras_2(older.version, snapshot)
     return passed(f"Keras {keras.version}" if keras else "no separate Keras")
+
+
+def _keras_2(version: str, snapshot: Snapshot) -> DoctorFinding:
+    """Return what oomph can do for this Keras 2."""
+    if numbers_in(version) >= (2, 12):
+        return noted(f"Keras {version}: oomph run divides batches that do not fit, but takes no checkpoints")
+    get = Remedy("Use Keras 2.12 or newer, to have batches divided", install(snapshot, "tensorflow==2.15.*"))
+    return noted(f"Keras {version}: oomph run only supervises its fits", get)
 
 
 @check(

@@ -12,10 +12,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
+from oomph.keras_bridge.dialects import Dialect, dialect_of
 from oomph.keras_bridge.graph import Slot, handles_of
 from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.keras3 import KERAS
@@ -119,35 +121,38 @@ _ACTIVATIONS = ("activation", "recurrent_activation")
 
 def unproved_layer(model: Any) -> str:
     """Describe the first part of a model in which samples may affect each other; empty if there is none."""
-    inner = (found for layer in KERAS.flatten_layers.call(model, include_self=False) for found in _unproved_in(layer))
-    return next(itertools.chain(_operations_of(model), inner), "")
+    keras = dialect_of(model)
+    layers = KERAS.flatten_layers.call(model, include_self=False)
+    inner = (found for layer in layers for found in _unproved_in(layer, keras))
+    return next(itertools.chain(_operations_of(model, keras), inner), "")
 
 
 def unproved_loss(model: Any) -> str:
     """Describe the first loss of a compiled model that may combine several samples; empty if there is none."""
+    keras = dialect_of(model)
     for loss in tf.nest.flatten(model.loss):
-        if loss is not None and not _is_proved(loss, "losses", _LOSSES, _LOSS_FUNCTIONS):
-            return f"{_whose(loss)}loss {_name_of(loss)}"
+        if loss is not None and not _is_proved(loss, keras, "losses", _LOSSES, _LOSS_FUNCTIONS):
+            return f"{_whose(loss, keras)}loss {_name_of(loss)}"
     return ""
 
 
 def unproved_metric(model: Any) -> str:
     """Describe the first metric of a compiled model that might not add up over samples; empty if there is none."""
-    compiled = KERAS.compile_metrics.get(model)
+    keras = dialect_of(model)
+    compiled = keras.compiled_metrics(model)
     given = [row.get(compiled) for row in (KERAS.user_metrics, KERAS.user_weighted_metrics)]
     for metric in tf.nest.flatten(given):
-        if metric is not None and not _is_proved(metric, "metrics", _METRICS, _METRIC_FUNCTIONS):
-            return f"{_whose(metric)}metric {_name_of(metric)}"
+        if metric is not None and not _is_proved(metric, keras, "metrics", _METRICS, _METRIC_FUNCTIONS):
+            return f"{_whose(metric, keras)}metric {_name_of(metric)}"
     return ""
 
 
-def _unproved_in(layer: Any) -> Iterator[str]:
-
+def _unproved_in(layer: Any, keras: Dialect) -> Iterator[str]:
     name = type(layer).__name__
-    if name in _MODELS and _is_of_keras(type(layer)):
-        yield from _operations_of(layer)
+    if name in _MODELS and _is_of_keras(type(layer), keras):
+        yield from _operations_of(layer, keras)
         return
-    if not _is_of_keras(type(layer)):
+    if not _is_of_keras(type(layer), keras):
         yield f"custom layer {name}"
         return
     if not (name in _LAYERS and _LAYERS[name](layer)):
@@ -155,33 +160,28 @@ def _unproved_in(layer: Any) -> Iterator[str]:
     if getattr(layer, "activity_regularizer", None) is not None:
         yield f"activity regularizer of layer {name}"
     for each in _ACTIVATIONS:
-        if not _is_known_activation(getattr(layer, each, None)):
+        if not _is_known_activation(getattr(layer, each, None), keras.public):
             yield f"{each} of layer {name}"
 
 
-def _operations_of(model: Any) -> Iterator[str]:
+def _operations_of(model: Any, keras: Dialect) -> Iterator[str]:
     """Describe each operation outside a functional model's layers in which samples may affect each other."""
-    import keras
-
+    layer = keras.public.layers.Layer
     for operation in getattr(model, "operations", ()):
         name = type(operation).__name__
-        if not (isinstance(operation, keras.layers.Layer) or (name in _OPERATIONS and _OPERATIONS[name](operation))):
+        if not (isinstance(operation, layer) or (name in _OPERATIONS and _OPERATIONS[name](operation))):
             yield f"operation {name}"
 
 
-def _is_known_activation(activation: Any) -> bool:
-    import keras
-
+def _is_known_activation(activation: Any, keras: ModuleType) -> bool:
     if activation is None or isinstance(activation, keras.layers.Layer):  # that layer is checked separately
         return True
     return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
 
 
-def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tuple[str, ...]) -> bool:
+def _is_proved(given: Any, keras: Dialect, module: str, classes: tuple[str, ...], functions: tuple[str, ...]) -> bool:
     """True if a loss or metric, in any form that Keras accepts, is listed."""
-    import keras
-
-    public = getattr(keras, module)
+    public = getattr(keras.public, module)
     if isinstance(given, str):
         if given in _SHORT:
             return True
@@ -195,19 +195,20 @@ def _is_proved(given: Any, module: str, classes: tuple[str, ...], functions: tup
     if type(given) is getattr(public, name, None):
         return name in classes and _along_last_axis(given)
     name = getattr(given, "__name__", "")
-    return name in functions and _is_of_keras(given)
+    return name in functions and _is_of_keras(given, keras)
 
 
-def _whose(given: Any) -> str:
-    return "" if isinstance(given, str) or _is_of_keras(type(given)) or _is_of_keras(given) else "custom "
+def _whose(given: Any, keras: Dialect) -> str:
+    is_of_keras = isinstance(given, str) or _is_of_keras(type(given), keras) or _is_of_keras(given, keras)
+    return "" if is_of_keras else "custom "
 
 
 def _name_of(given: Any) -> str:
     return given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
 
 
-def _is_of_keras(thing: Any) -> bool:
-    return str(getattr(thing, "__module__", "") or "").startswith("keras.")
+def _is_of_keras(thing: Any, keras: Dialect) -> bool:
+    return str(getattr(thing, "__module__", "") or "").startswith(keras.packages)
 
 
 EXACT, APPROXIMATE, RESTART_ONLY = "exact", "approximate", "restart only"
@@ -247,12 +248,13 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
     Args:
         step: the method to guard, "train_step" or "test_step".
     """
-    lacking = support.lacks(Feature.EXACT_STEP)
+    keras: Any = dialect_of(model)
+    lacking = support.lacks(Feature.EXACT_STEP, keras.names)
     if lacking:
         return Promise(RESTART_ONLY, lacking)
-    if type(model).make_train_function is not KERAS.trainer.value().make_train_function:
+    if type(model).make_train_function is not keras.trainer.make_train_function:
         return Promise(RESTART_ONLY, "custom make_train_function")
-    if tf.distribute.has_strategy() and KERAS.distribute_strategy.get(model) is None:
+    if tf.distribute.has_strategy() and keras.strategy_of(model) is None:
         return Promise(RESTART_ONLY, "the model was created outside the strategy scope in which it is trained")
     if spans_workers(model.distribute_strategy):
         hindrance = _hindrance_under_workers(model, step)
@@ -262,8 +264,9 @@ def promise_before_tracing(model: Any, step: str = "train_step") -> Promise:
         return Promise(RESTART_ONLY, name_of(model.distribute_strategy))
     if model.run_eagerly and model.distribute_strategy.num_replicas_in_sync > 1:
         return Promise(RESTART_ONLY, "run_eagerly with several replicas")
-    if model.steps_per_execution > 1 and not hasattr(model, "unrolled_steps_per_execution"):
-        return Promise(RESTART_ONLY, "steps_per_execution with this version of Keras")  # it ends its epochs differently
+    hindrance = keras.hindrance(model)
+    if hindrance:
+        return Promise(RESTART_ONLY, hindrance)
     unknown = _unknown_step(model, step) or _unknown_loss(model) or _unknown_layer(model)
     unknown = unknown or unproved_metric(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
@@ -280,7 +283,8 @@ def _hindrance_under_workers(model: Any, step: str) -> str:
 
 def promise_for_predict(model: Any) -> Promise:
     """Return the promise for the outputs of `predict`, based on the model alone; losses and metrics are irrelevant."""
-    own = type(model).predict_step is not KERAS.trainer.value().predict_step
+    keras: Any = dialect_of(model)
+    own = type(model).predict_step is not keras.trainer.predict_step
     unknown = "custom predict_step" if own else _unknown_layer(model)
     return Promise(TO_BE_PROBED, unknown) if unknown else Promise(EXACT)
 
@@ -295,7 +299,7 @@ def promise_after_tracing(promise: Promise, model: Any, written: list[Slot]) -> 
 
 
 def _unknown_step(model: Any, step: str) -> str:
-    base = KERAS.trainer.value()
+    base = dialect_of(model).trainer
     for method in (step, "compute_loss"):
         if getattr(type(model), method) is not getattr(base, method):
             return f"custom {method}"
@@ -303,7 +307,7 @@ def _unknown_step(model: Any, step: str) -> str:
 
 
 def _unknown_loss(model: Any) -> str:
-    return "no loss in compile" if model.loss is None else unproved_loss(model)
+    return "no loss in compile" if model.loss is None or model.loss == {} else unproved_loss(model)
 
 
 def _unknown_layer(model: Any) -> str:
@@ -313,7 +317,8 @@ def _unknown_layer(model: Any) -> str:
 
 def layer_class(model: Any) -> str:
     """Return the name of a model's nearest Keras class, or "custom" if a subclass overrides `call`."""
-    cls = next((c for c in type(model).__mro__ if c.__module__.startswith("keras.")), type(model))
+    packages = dialect_of(model).packages
+    cls = next((c for c in type(model).__mro__ if c.__module__.startswith(packages)), type(model))
     return "custom" if cls is not type(model) and "call" in vars(type(model)) else cls.__name__
 
 

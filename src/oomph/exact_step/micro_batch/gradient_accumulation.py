@@ -15,6 +15,7 @@ from oomph.exact_step.micro_batch.sums import GradientSums, MergedMetrics, Movin
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import cuts
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import Slot, SmallState, compiled, inlined
 from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 
@@ -45,6 +46,7 @@ class AccumulatedStep:
 
     def __init__(self, model: Any, micro_step: MicroBatchStep, commits: tf.Variable | None) -> None:
         self._model, self.micro_step, self._commits = model, micro_step, commits
+        self._keras = dialect_of(model)
         self.trains = micro_step.trains
         self._replicas = micro_step.replicas
         self._sums = [GradientSums(replica) for replica in range(self._replicas.count)]
@@ -88,10 +90,10 @@ class AccumulatedStep:
             size: the number of samples on the busiest replica.
             small: the state that the step writes, apart from weights.
         """
-        self.micro_step.trace(batch)
+        self.micro_step.trace(batch, small)
         if self._small is not small:
             self._small = small
-            self._moving = MovingStatistics(self._model, small.slots, self._model.metrics_variables)
+            self._moving = MovingStatistics(self._model, small.slots, self._keras.metrics_variables(self._model))
         for sums in self._sums:
             if self.trains and self.micro_step.applied is not None:
                 sums.make(self.micro_step.applied.gradients, self._variables)
@@ -141,7 +143,7 @@ class AccumulatedStep:
             return self._commit_with_others([sums.sparse() for sums in self._sums], logs)
         if self.trains:
             self._commit([sums.sparse() for sums in self._sums])
-        return self._replicas.reduced(self._replicas.together(logs))
+        return self._keras.reduced(self._replicas.together(logs), self._model.distribute_strategy)
 
     def let_go(self) -> None:
         """Release the batch."""
@@ -237,7 +239,7 @@ class AccumulatedStep:
     def _apply_and_reduce(self, sparse: list[Any], logs: list[Any]) -> Any:
         """Exchange with the other workers what their steps on full batches exchange, in the same order."""
         self._apply_sums(sparse)
-        return self._replicas.reduced(self._replicas.together(logs))
+        return self._keras.reduced(self._replicas.together(logs), self._model.distribute_strategy)
 
     def _apply(self, after: list[Any], gradients: list[Any]) -> None:
         """Apply one replica's summed gradients on its own device, as Keras' step would."""
@@ -246,7 +248,7 @@ class AccumulatedStep:
         with tf.control_dependencies(after):
             remaining = iter([None if g is None else _identity(g) for g in gradients])
             for optimizer, variables in zip(applied.optimizers, applied.variables, strict=True):
-                apply = partial(optimizer.apply, [next(remaining) for _ in variables], variables)
+                apply = partial(self._keras.apply_of(optimizer), [next(remaining) for _ in variables], variables)
                 if self._replicas.is_alone and not tf.executing_eagerly():
                     one_by_one(apply)
                 else:

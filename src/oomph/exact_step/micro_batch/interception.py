@@ -27,17 +27,16 @@ The step returns values of `metric.result()`; these are read again after the las
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
+from oomph.keras_bridge.dialects import KERAS_3, Dialect, LossHooks, dialect_of
 from oomph.keras_bridge.graph import divisor_in_data
-from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced, while_tracing
 
 NEVER_APPLIED = "the step does not apply the model's optimizer"
@@ -76,10 +75,11 @@ class GradientCapture:
         """
         with ExitStack() as undo:
             for optimizer in optimizers:
-                for name, instead in (("apply", _captured), ("scale_loss", _scaled)):
-                    original = getattr(optimizer, name)
-                    replacement = while_tracing(original, current, functools.partial(instead, optimizer))
-                    undo.enter_context(replaced(optimizer, name, replacement))
+                keras = dialect_of(optimizer)
+                captured = functools.partial(_captured, optimizer)
+                replacement = while_tracing(keras.apply_of(optimizer), current, captured)
+                undo.enter_context(keras.apply_replaced(optimizer, replacement))
+                undo.enter_context(keras.scaling_replaced(optimizer, current, functools.partial(_scaled, optimizer)))
             yield
 
     def reason(self) -> str:
@@ -97,7 +97,7 @@ class GradientCapture:
         grads = list(grads)
         self._note_order(grads)
         self.optimizers.append(optimizer)
-        known = KERAS.optimizer_variables.of(optimizer) if trainable_variables is None else trainable_variables
+        known = dialect_of(optimizer).trained_by(optimizer) if trainable_variables is None else trainable_variables
         self.variables.append(list(known))
         weight = None if self._summed or id(optimizer) in self._scaled else self._frame.share
         self.gradients.append([_times(gradient, weight) for gradient in grads])
@@ -135,7 +135,7 @@ def _times(gradient: Any, weight: Any) -> Any:
     return gradient * tf.cast(weight, gradient.dtype)
 
 
-_MEANS = ("mean", "sum_over_batch_size")
+_MEANS = ("mean", "sum_over_batch_size", "auto")
 
 
 class MicroBatchLosses:
@@ -144,10 +144,11 @@ class MicroBatchLosses:
     Args:
         frame: the position of the micro-batch in the full batch, or None to only collect the divisors.
         eagerly: True if the step runs eagerly, so that a number's divisor is unknown.
+        keras: the dialect of the model.
     """
 
-    def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False) -> None:
-        self._frame, self._eagerly = frame, eagerly
+    def __init__(self, frame: MicroBatchSlice | None, eagerly: bool = False, keras: Dialect = KERAS_3) -> None:
+        self._frame, self._eagerly, self._keras = frame, eagerly, keras
         self.divisors: list[tf.Tensor] = []
         """This micro-batch's divisors, one for each reduction whose divisor depends on the data."""
         self.terms: list[tf.Tensor] = []
@@ -158,28 +159,20 @@ class MicroBatchLosses:
         """The classes of the nested losses being called, outermost first."""
 
     @staticmethod
-    @contextmanager
-    def replaced(current: Callable[[], MicroBatchLosses | None]) -> Iterator[None]:
+    def replaced(
+        current: Callable[[], MicroBatchLosses | None], keras: Dialect = KERAS_3
+    ) -> AbstractContextManager[None]:
         """Within the block, correct Keras' reductions and the losses that layers list for a micro-batch.
 
         Args:
             current: returns the corrections for the micro-batch that this thread is tracing, or None in other threads.
+            keras: the dialect of the model.
         """
-        with ExitStack() as undo:
-            for function, instead in ((KERAS.reduce_values, _reduced), (KERAS.apply_mask, _masked)):
-                replacement = while_tracing(function.value(), current, instead)
-                undo.enter_context(replaced(*function.place, replacement))
-            for cls in (KERAS.loss.value(), KERAS.compile_loss_class.value()):
-                undo.enter_context(replaced(cls, "__call__", while_tracing(cls.__call__, current, _called)))
-            layer = KERAS.layer.value()
-            listed = while_tracing(layer.losses.fget, current, _listed)
-            undo.enter_context(replaced(layer, "losses", property(listed)))
-            yield
+        return keras.losses_replaced(current, LossHooks(MicroBatchLosses._reduced, _masked, _called, _listed))
 
-    def _reduced(self, loss: Any, given: dict[str, Any]) -> Any:
-        """Correct a loss that Keras computed by reducing the arguments `given`."""
-        reduction, weights = given["reduction"], given.get("sample_weight")
-        if given["values"].shape.rank == 0:
+    def _reduced(self, loss: Any, values: Any, weights: Any, reduction: str | None) -> Any:
+        """Correct a loss that Keras computed by reducing values."""
+        if tf.convert_to_tensor(values).shape.rank == 0:
             return self._term(loss, "a loss function that returns one number")
         if reduction in (None, "none", "sum"):
             return self._undivided(loss) if self._is_added(reduction) else loss
@@ -193,7 +186,7 @@ class MicroBatchLosses:
         Otherwise, an outer loss reduces the result of an inner one, or the user's step reduces one number per entry.
         """
         outer = self._calls[-2:-1]
-        return "CompileLoss" in [cls.__name__ for cls in outer] if outer else reduction == "sum"
+        return self._keras.total_loss in outer if outer else reduction == "sum"
 
     def _share_of_divisor(self, own: tf.Tensor) -> Any:
         """Return the factor that corrects a mean over the micro-batch's divisor; 1 for the full batch."""
@@ -234,37 +227,11 @@ def _listed(mine: MicroBatchLosses, original: Any, layer: Any) -> list[Any]:
     return [mine._term(loss, "add_loss or a regulariser") for loss in original(layer)]
 
 
-def _reduced(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) -> Any:
-    return mine._reduced(original(*args, **kwargs), _arguments(original, args, kwargs))
-
-
-def _masked(mine: MicroBatchLosses, original: Any, *args: Any, **kwargs: Any) -> Any:
-    weights, given = original(*args, **kwargs), _arguments(original, args, kwargs)
-    if given["mask"] is None or given["reduction"] not in _MEANS:
+def _masked(mine: MicroBatchLosses, weights: Any, mask: Any, reduction: str | None, guard: float) -> Any:
+    if mask is None or reduction not in _MEANS:
         return weights
-    valid = tf.reduce_sum(tf.cast(given["mask"], tf.float64)) + _guard_of(original)
+    valid = tf.reduce_sum(tf.cast(mask, tf.float64)) + guard
     return weights * tf.cast(mine._share_of_divisor(valid), weights.dtype)
-
-
-def _arguments(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the arguments of a call by name, including defaults."""
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return bound.arguments
-
-
-_guards: dict[Any, float] = {}
-
-
-def _guard_of(apply_mask: Any) -> float:
-    """Return what Keras adds to the count of valid entries to avoid dividing by zero: 0, or 1e-7 in older versions."""
-    if apply_mask not in _guards:
-        with tf.init_scope():
-            mask = tf.constant([True, False])
-            weight = float(apply_mask(None, mask, tf.float64, "sum_over_batch_size")[0])
-        guard = 2.0 / weight - 1.0
-        _guards[apply_mask] = guard if guard > 1e-12 else 0.0
-    return _guards[apply_mask]
 
 
 @dataclass
@@ -299,11 +266,9 @@ class MicroBatchMetrics:
             current: returns the metrics of the micro-batch that this thread is tracing, or None in other threads.
         """
         with ExitStack() as undo:
-            for cls in (KERAS.mean.value(), KERAS.sum.value()):
-                undo.enter_context(
-                    replaced(cls, "update_state", while_tracing(cls.update_state, current, _updated_mean))
-                )
-            for metric in all_metrics(model):
+            metrics = all_metrics(model)
+            undo.enter_context(dialect_of(model).means_replaced(metrics, current, _updated_mean))
+            for metric in metrics:
                 result = while_tracing(metric.result, current, functools.partial(_noted_result, metric))
                 undo.enter_context(replaced(metric, "result", result))
                 if is_foreign(metric):
@@ -319,7 +284,7 @@ class MicroBatchMetrics:
         """Record a value passed to a mean metric if the update must be deferred; return True in that case."""
         shape = tf.convert_to_tensor(values).shape
         is_number = shape.rank == 0 or (not tf.executing_eagerly() and shape.rank and shape[0] is not None)
-        if not is_number and metric is not KERAS.loss_tracker.get(self._model):
+        if not is_number and metric is not dialect_of(self._model).loss_tracker(self._model):
             return False
         self.means.append(metric)
         self.handed.values.append(tf.cast(values, tf.float64))
@@ -366,7 +331,8 @@ def all_metrics(model: Any) -> list[Any]:
 
 def is_foreign(metric: Any) -> bool:
     """True if code outside Keras updates the metric, so that it is unclear how it adds up over samples."""
-    return not getattr(type(metric).update_state, "__module__", "").startswith(("keras.", "oomph."))
+    known = (*dialect_of(metric).packages, "oomph.")
+    return not getattr(type(metric).update_state, "__module__", "").startswith(known)
 
 
 def _summed(weight: Any) -> Any:

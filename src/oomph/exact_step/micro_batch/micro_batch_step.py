@@ -24,9 +24,11 @@ from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.batches import MicroBatchSlice
 from oomph.keras_bridge.batch.replicas import Replicas
 from oomph.keras_bridge.batch.sparse_slices import Piece, TracedSlices
-from oomph.keras_bridge.graph import handles_of, written_slots
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.dialects import dialect_of
+from oomph.keras_bridge.graph import SmallState, handles_of, written_slots
+from oomph.keras_bridge.models import optimizer_variables_of, optimizers_of
 from oomph.keras_bridge.random_ops import SlicedRandomOps, draws_from_hidden_state
+from oomph.keras_bridge.stateful_random_ops import KeptRandomOps, SharedDraws
 from oomph.keras_bridge.workers import collectives_in
 from oomph.terminal.wrapping import shortened
 
@@ -68,6 +70,7 @@ class _Traced:
     metrics: MicroBatchMetrics
     applied: GradientCapture
     draws: SlicedRandomOps
+    shared: SharedDraws
     after: AfterUpdate
 
 
@@ -78,10 +81,13 @@ class MicroBatchStep:
         model: a compiled Keras model.
         step: the model's `train_step`, or its `test_step`, which applies no optimizer.
         trains: whether the step must apply an optimizer.
+        kept: the counts of the full step's random operations, or None if the step draws from its kernels.
     """
 
-    def __init__(self, model: Any, step: Callable[[Any], Any], trains: bool = True) -> None:
-        self._model, self.trains = model, trains
+    def __init__(
+        self, model: Any, step: Callable[[Any], Any], trains: bool = True, kept: KeptRandomOps | None = None
+    ) -> None:
+        self._model, self.trains, self._keras = model, trains, dialect_of(model)
         self.replicas = Replicas(model.distribute_strategy)
         self._step = python_of(step)
         self.eagerly = bool(model.run_eagerly)
@@ -106,6 +112,9 @@ class MicroBatchStep:
         """The pieces of each sparse gradient, keyed by the gradient's number."""
         self.batched_arguments: Any = []
         self._draws: list[bool] = []
+        self.kept = kept
+        self._counts: list[Any] = []
+        """The counts of the random operations in the full step's trace for these batches."""
         self.draws_from_hidden_state = self.has_loops = False
         self.summed = False
         """True if the step trains on a sum over samples (see `take_for`)."""
@@ -115,19 +124,23 @@ class MicroBatchStep:
         self._jitted: Any = None
         self._divisors: Any = None
 
-    def trace(self, batch: Any) -> None:
+    def trace(self, batch: Any, small: SmallState | None = None) -> None:
         """Trace the step for micro-batches of batches like this one. Raises UnsupportedError if that is impossible.
 
         An eager step is traced as well, to find out what it does, but it still runs eagerly.
+
+        Args:
+            small: the state that the full step writes for such batches, apart from weights.
         """
+        counts = [] if self.kept is None or small is None else self.kept.within(small.slots)
         spec, layout = self._spec, batches.layout_of(self.replicas.local(batch)[0])
         if layout != self._layout:
             spec, self._layout = None, layout
         for own in self.replicas.local(batch):
             spec = batches.general_spec(spec, own)
-        if spec == self._spec:
+        if spec == self._spec and list(map(id, counts)) == list(map(id, self._counts)):
             return
-        self._spec, self._divisors = spec, None
+        self._spec, self._divisors, self._counts = spec, None, counts
         signature = [*batches.tensors_of(spec), *MicroBatchSlice.specs()] * self.replicas.count
         concrete = self._traced_for(signature)
         reason = self._reason_in(concrete)
@@ -144,7 +157,8 @@ class MicroBatchStep:
         untouched = tf.autograph.experimental.do_not_convert(self._run_flat)
         self._plain = tf.function(untouched, input_signature=signature)
         try:
-            with redirect_stdout(io.StringIO()) if self.eagerly else nullcontext():
+            silent = redirect_stdout(io.StringIO()) if self.eagerly else nullcontext()
+            with silent, self._keras.traced_again(self._model):
                 concrete = self._plain.get_concrete_function()
         except Exception as error:
             raise UnsupportedError(f"the step cannot be traced for micro-batches ({essence(error)})") from error
@@ -202,11 +216,13 @@ class MicroBatchStep:
         here = threading.local()  # a strategy traces each replica in a separate thread and switches between them
 
         def on_replica(part: Any, frame: MicroBatchSlice) -> MicroBatchOutputs:
+            rows = SlicedRandomOps(frame, batches.length_of(part), self._draws, bool(self._model.jit_compile))
             here.traced = _Traced(
-                MicroBatchLosses(frame if correct else None, self.eagerly),
+                MicroBatchLosses(frame if correct else None, self.eagerly, self._keras),
                 MicroBatchMetrics(self._model),
                 GradientCapture(frame, self.summed),
-                SlicedRandomOps(frame, batches.length_of(part), self._draws, bool(self._model.jit_compile)),
+                rows,
+                SharedDraws(self._counts, rows),
                 AfterUpdate(),
             )
             logs = self._step(part)
@@ -226,10 +242,11 @@ class MicroBatchStep:
             return lambda: getattr(traced(), name, None)
 
         with ExitStack() as undo:
-            undo.enter_context(MicroBatchLosses.replaced(each("losses")))
+            undo.enter_context(MicroBatchLosses.replaced(each("losses"), self._keras))
             undo.enter_context(MicroBatchMetrics.replaced(self._model, each("metrics")))
             undo.enter_context(GradientCapture.replaced(optimizers_of(self._model), each("applied")))
             undo.enter_context(SlicedRandomOps.replaced(each("draws")))
+            undo.enter_context(SharedDraws.replaced(each("shared")))
             if self._defers:
                 undo.enter_context(AfterUpdate.replaced(self._weights(), lambda: _after_update(traced())))
             yield
@@ -256,7 +273,8 @@ class MicroBatchStep:
 
         kept = (self.losses, self.metrics, self.applied, self._after, self.structure, self.sources)
         signature = batches.tensors_of(self._spec) * self.replicas.count
-        wrapped = tf.compat.v1.wrap_function(run, signature)
+        with self._keras.traced_again(self._model):
+            wrapped = tf.compat.v1.wrap_function(run, signature)
         self.losses, self.metrics, self.applied, self._after, self.structure, self.sources = kept
         return wrapped.prune(wrapped.inputs[: len(signature)], list(wrapped.structured_outputs))
 
@@ -266,8 +284,7 @@ class MicroBatchStep:
             return EXCHANGES
         if not self.trains or self.applied is None:
             return ""
-        weights = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
-        weights += list(self._model.trainable_variables)
+        weights = [*optimizer_variables_of(self._model), *self._model.trainable_variables]
         if len(written_slots(concrete, [])) != len(written_slots(concrete, weights)):
             return BY_ITSELF
         return self._after.reason(concrete.graph, self.applied.before, handles_of(self._model.trainable_variables))

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from oomph.exact_step.micro_batch.micro_batch_step import MicroBatchOutputs, MicroBatchStep
 from oomph.keras_bridge.batch.sparse_slices import ONE, JoinedSlices, Piece
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import Slot, SmallState, compiled, components, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 
@@ -114,7 +115,7 @@ class MergedMetrics:
     """
 
     def __init__(self, model: Any, micro_step: MicroBatchStep) -> None:
-        self._model, self._micro_step = model, micro_step
+        self._model, self._micro_step, self._keras = model, micro_step, dialect_of(model)
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
@@ -178,8 +179,7 @@ class MergedMetrics:
         return list(zip(columns, self.summed.get(field) or [False] * len(columns), strict=True))
 
     def _weight(self, metric: Any, weight: Any, size: float) -> Any:
-        losses = getattr(KERAS.compile_loss.get(self._model), "metrics", [])
-        is_of_a_loss = any(metric is one for one in losses)
+        is_of_a_loss = any(metric is one for one in self._keras.loss_metrics(self._model))
         return tf.constant(size, tf.float64) if weight is None and is_of_a_loss else weight
 
     def _update(self, merged: list[tuple[Any, ...]]) -> list[list[Any]]:
@@ -187,10 +187,8 @@ class MergedMetrics:
 
     def _update_replica(self, merged: tuple[Any, ...]) -> list[Any]:
         (values, weights, arguments, logs), metrics = merged, self._micro_step.metrics
-        mean = KERAS.mean.value()
         for metric, value, weight in zip(metrics.means, values, weights, strict=True):
-            kind = mean if isinstance(metric, mean) else KERAS.sum.value()
-            kind.update_state(metric, value, sample_weight=weight)
+            self._keras.update_mean(metric, value, weight)
         for metric, (args, kwargs) in zip(metrics.foreign, arguments, strict=True):
             metric.update_state(*args, **kwargs)
         pairs = zip(self._micro_step.sources, logs, strict=True)

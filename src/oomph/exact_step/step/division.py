@@ -29,9 +29,11 @@ from oomph.exact_step.step.full_batch_step import FullBatchStep
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import FEW_SAMPLES, SAMPLES, Probe, ProbeFinding, coarsest_type
 from oomph.keras_bridge.batch import batches
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import SmallState, handles_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import replaced
+from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.protocol.handover import Guarding
 from oomph.protocol.reason_table import DRAWS, NORMALIZATION, SUMS
 
@@ -82,11 +84,11 @@ def find(
     """
     normalising = batch_normalizations(model, small)
     try:
-        divided.micro_step.trace(batch)
+        divided.micro_step.trace(batch, small)
         if divided.micro_step.reason:
             return ProbeFinding(0, conclusive=False, obstacle=divided.micro_step.reason)
         if normalising:
-            part = MicroBatchStep(model, step, divided.trains)
+            part = MicroBatchStep(model, step, divided.trains, divided.micro_step.kept)
             resting = AccumulatedStep(model, part, None)
             with _at_rest(normalising):
                 found = _probed(model, resting, batch, size, small, most, tell)
@@ -189,7 +191,7 @@ def _probed_both_ways(
     if found.has_equal_gradients or not found.conclusive:
         return found
     divided.micro_step.take_for(not summed)
-    divided.micro_step.trace(batch)
+    divided.micro_step.trace(batch, small)
     other = probe.run(batch, size, small, _names(model), samples)
     if other.has_equal_gradients:
         return other
@@ -216,7 +218,7 @@ def _at_rest(layers: list[Any]) -> Iterator[None]:
 def _names(model: Any) -> dict[int, str]:
     """Return the names of state variables, keyed by the ids of their handles."""
     names: dict[int, str] = {}
-    kinds = (("", model.non_trainable_variables), (METRIC, model.metrics_variables))
+    kinds = (("", model.non_trainable_variables), (METRIC, dialect_of(model).metrics_variables(model)))
     for kind, variables in kinds:
         for variable in variables:
             name = kind + str(getattr(variable, "path", variable.name))
@@ -238,6 +240,7 @@ class Division:
         choice: what the user accepts if micro-batches change the result.
         combine: how returned numbers are combined over micro-batches, "mean" or "sum", or None to let the probe find
             out.
+        kept: the counts of the full step's random operations.
     """
 
     def __init__(
@@ -248,10 +251,11 @@ class Division:
         promise: Promise,
         choice: Choice,
         combine: str | None = None,
+        kept: KeptRandomOps | None = None,
     ) -> None:
         self._model, self._step = model, step
         self._promise, self._choice = promise, choice
-        self.divided = AccumulatedStep(model, MicroBatchStep(model, step, trains=commits is not None), commits)
+        self.divided = AccumulatedStep(model, MicroBatchStep(model, step, commits is not None, kept), commits)
         self.divided.combine = combine
         self.verdict: Promise | None = None
         """The promise for micro-batches, or None before a probe."""
@@ -319,7 +323,7 @@ def foretold(model: Any, batch: Any, most: int = SAMPLES) -> tuple[Promise, Prob
     if promise.kind == RESTART_ONLY:
         return promise, None
     step = FullBatchStep(model, model.train_step, can_go_back=False)
-    division = Division(model, model.train_step, step.commits, promise, choice_of(Guarding()))
+    division = Division(model, model.train_step, step.commits, promise, choice_of(Guarding()), kept=step.draws)
     step.build_metrics(batch)
     found = division.probe(batch, batches.size_of(batch) or 0, step.state_of(batch), most)
     return (promise, None) if found is None else (division.settle(found), found)

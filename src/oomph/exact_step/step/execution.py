@@ -12,11 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from oomph.exact_step.commit import Hold, without_barriers
+from oomph.exact_step.commit import HOST, Hold, without_barriers
 from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.graph import Slot, inlined
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
+from oomph.keras_bridge.workers import Numbers
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,12 @@ class Execution:
     completed: tf.Variable
     witnessed: bool = False
     """True to compute the fingerprints of the batches along with the steps."""
+    device: str = HOST
+    """The device on which the iterator puts its batches."""
 
 
 class Form:
-    """The step compiled for one kind of tf.data iterator.
+    """The step compiled for one kind of iterator, together with taking the batch from it.
 
     Args:
         one: the step as a function of a batch.
@@ -67,6 +70,8 @@ class Form:
         """The monotonic time after which to hold less, or None if that never happens or already has."""
         self.completed = 0
         """The number of steps completed before the current call."""
+        self.numbers: Numbers = {}
+        """The numbers of collective operations that the step itself takes, in addition to those for its batch."""
         self._step = one if self._compiled_by_xla else inlined(one.get_concrete_function(spec))
         self.hold, self.run = self._compiled(self._step, pinned)
 
@@ -88,7 +93,7 @@ class Form:
         return None if tensors is None else batches.with_tensors(self.spec, tensors)
 
     def _compiled(self, step: Callable[..., Any], pinned: list[Slot]) -> tuple[Hold, Callable[[Any], Any]]:
-        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned)
+        hold = Hold([leaf.dtype for leaf in batches.tensors_of(self.spec)], self.state, pinned, self._execution.device)
 
         def held_step(batch: Any) -> tuple[Any, Any]:
             batch = batches.without_optionals(batch)

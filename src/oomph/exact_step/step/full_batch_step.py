@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,19 +23,19 @@ import tensorflow as tf
 
 from oomph import testing
 from oomph.errors import UnsupportedError
-from oomph.exact_step.commit import behind_barrier, held_bytes
+from oomph.exact_step.commit import HOST, behind_barrier, held_bytes
 from oomph.exact_step.micro_batch.micro_batch_step import EXCHANGES
 from oomph.exact_step.step.execution import Execution, Form, unpacked
 from oomph.exact_step.step.out_of_memory import COMMIT, END_OF_DATA, INPUT, Failed, attempt
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import Slot, SmallState, handles_of, written_slots
-from oomph.keras_bridge.models import calls_not_counted, optimizers_of
-from oomph.keras_bridge.names.keras3 import KERAS
+from oomph.keras_bridge.models import calls_not_counted, on_one_replica, optimizer_variables_of, optimizers_of
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.random_ops import hidden_draws_in
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, run_out_of_memory
-from oomph.keras_bridge.runtime.patching import replaced, while_tracing
+from oomph.keras_bridge.runtime.patching import while_tracing
 from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
 from oomph.keras_bridge.workers import collectives_before
 from oomph.protocol.reasons import Reason, because
@@ -69,6 +70,7 @@ class FullBatchStep:
         witnessed: bool = False,
     ) -> None:
         self._model, self._step, self._trains = model, step, trains
+        self._keras = dialect_of(model)
         self._replicas = Replicas(model.distribute_strategy)
         self.eagerly = bool(model.run_eagerly)
         self.pins = bool(model.jit_compile) and trains and not self.eagerly
@@ -91,11 +93,13 @@ class FullBatchStep:
         self._steps = 1
         """The number of steps in the last execution that completed."""
         self._forms: dict[str, Form] = {}
+        self._latest: tuple[weakref.ref[Any], Form] | None = None
+        """The latest iterator, with its form: describing an iterator takes as long as running a small step."""
         self._distributed: dict[str, tuple[Any, list[Slot]]] = {}
         """Maps each kind of distributed iterator to the spec of its batches and the state that the step writes.
 
-        Python fetches these batches, since a staging area cannot hold values that a strategy spreads over several
-        devices.
+        Python fetches these batches if a strategy spreads them over several devices of this process, since a staging
+        area can only hold what is on one device.
         """
         self._states: dict[Any, SmallState] = {}
         self._traced: list[Any] = []
@@ -109,48 +113,69 @@ class FullBatchStep:
         """Trace the step once for this kind of iterator, so that every variable exists. Consumes no data."""
         if self.eagerly:
             with calls_not_counted(self._model):
-                KERAS.symbolic_build.call(self._model, data_batch=batches.without_optionals(iterator.element_spec))
+                self._keras.build(self._model, batches.without_optionals(iterator.element_spec))
             return
-        key = str(iterator.element_spec)
-        if isinstance(iterator, tf.distribute.DistributedIterator):
+        if self.fetches_from(iterator):
+            return
+        key, is_distributed = str(iterator.element_spec), isinstance(iterator, tf.distribute.DistributedIterator)
+        if is_distributed and (not self._is_one_of_workers or self._steps_per_execution > 1):
             if key not in self._distributed:
                 spec = batches.without_optionals(iterator.element_spec)
                 self._distributed[key] = spec, self._traced_state(spec)
-        elif key not in self._forms:
-            self._forms[key] = self._form_of(iterator)
+            return
+        if key not in self._forms:
+            self._forms[key] = self._form_of_worker(iterator) if is_distributed else self._form_of(iterator)
+        self._latest = weakref.ref(iterator), self._forms[key]
+
+    def fetches_from(self, iterator: Any) -> bool:
+        """True if the step is prepared to take its batches from this iterator itself."""
+        return self._latest is not None and self._latest[0]() is iterator
 
     def count_commits(self) -> None:
         """Record that an execution is complete, so that its commits are not mistaken for those of a failed step."""
         unknown = self._per_step is None or self.eagerly or len(self._counts) > 1 or None in self._counts
-        if unknown or self._optimizers > 1 or self._model.steps_per_execution > 1:
+        if unknown or self._optimizers > 1 or self._steps_per_execution > 1:
             now = int(self.commits.numpy())
             self._per_step, self._committed = (now - self._committed) // max(1, self._steps), now
         else:
             self._committed += self._per_step or 0
         self._steps = 1
 
-    def run(self, iterator: Any) -> Any:
-        """Fetch one batch and train on it; return Keras' logs or Failed. Raises once the data is exhausted."""
-        form, started = self._forms[str(iterator.element_spec)], time.monotonic()
+    def run(self, iterator: Any, take: Callable[[], Any] | None = None) -> Any:
+        """Fetch one batch and train on it; return Keras' logs or Failed. Raises once the data is exhausted.
+
+        Args:
+            iterator: an iterator that the step `fetches_from`.
+            take: takes the batch of a step that a test refuses.
+        """
+        assert self._latest is not None
+        form, started = self._latest[1], time.monotonic()
         if self._is_refused(lambda: None):
-            return self._refused(batches.without_optionals(next(iterator)))
+            return self._refused(batches.without_optionals(next(iterator) if take is None else take()))
         try:
             outcome = attempt(partial(form.run, iterator), END_OF_DATA)
         except END_OF_DATA:
+            self._give_back(form)
             raise
         except BaseException:
             form.hold.clear()
             raise
         if isinstance(outcome, Failed):
+            self._give_back(form)
             return self._taken_back(form, outcome)
         if not form.proven:
             form.proven, form.lighter_at = True, self._lighter_at(time.monotonic() - started)
         if form.lighter_at is not None and time.monotonic() >= form.lighter_at:
             form.hold_less()
-        if self._model.steps_per_execution > 1:
+        if self._steps_per_execution > 1:
             self._steps = int(self.completed.numpy()) - form.completed
         logs, self.fingerprint = outcome
         return unpacked(logs)
+
+    def _give_back(self, form: Form) -> None:
+        """Continue with the numbers for which the other workers wait: this one has only taken part in the fetch."""
+        if self._replicas.collectives is not None:
+            self._replicas.collectives.give_back(form.numbers)
 
     def _lighter_at(self, seconds: float) -> float | None:
         """Return when, on the monotonic clock, a form may hold less and rely on checkpoints instead; None if never.
@@ -207,10 +232,10 @@ class FullBatchStep:
 
     def build_metrics(self, batch: Any) -> None:
         """Build an eager model's metrics before its first step does, since micro-batches need them earlier."""
-        metrics = KERAS.compile_metrics.get(self._model)
+        metrics = self._keras.compiled_metrics(self._model)
         if self.eagerly and not (metrics is None or metrics.built):
             with calls_not_counted(self._model):
-                KERAS.symbolic_build.call(self._model, data_batch=batch)
+                self._keras.build(self._model, batch)
 
     def _reset_new_metrics(self, state: SmallState) -> None:
         """Reset the metrics that an eager model's failed first step built, since they already count its batch."""
@@ -230,7 +255,7 @@ class FullBatchStep:
 
     def knows_size(self) -> bool:
         """True if Keras knows the size of every batch when it traces its step."""
-        specs = [form.spec for form in self._forms.values()]
+        specs = [on_one_replica(form.spec) for form in self._forms.values()]
         specs += [batches.tensors_of(spec) for spec, _ in self._distributed.values()]
         if self.eagerly or not specs:
             return True
@@ -266,7 +291,8 @@ class FullBatchStep:
     def _listed_state(self) -> list[Slot]:
         """Return the state that the model lists, since in eager mode there is no graph to show what the step writes."""
         model = self._model
-        return Slot.each_of([*model.non_trainable_variables, *model.metrics_variables])
+        metrics, counters = self._keras.metrics_variables(model), self._keras.counters_of(model)
+        return Slot.each_of([*model.non_trainable_variables, *metrics, *counters])
 
     def committed_slots(self) -> list[Slot]:
         """List the state that only a commit writes: weights, optimizer variables, and the commit counter."""
@@ -290,12 +316,14 @@ class FullBatchStep:
         return sum(slot.nbytes for slot in self.trained_slots())
 
     def _trained_variables(self) -> list[Any]:
-        model = self._model
-        slots = [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
-        return [*model.trainable_variables, *slots]
+        return [*self._model.trainable_variables, *optimizer_variables_of(self._model)]
 
     def _committed_variables(self) -> list[Any]:
         return [*self._trained_variables(), self.commits, self.completed]
+
+    @property
+    def _steps_per_execution(self) -> int:
+        return self._keras.steps_per_execution(self._model)
 
     def _is_limited(self) -> bool:
         """True if TensorFlow limits the memory used for training; on a CPU, it does so only on request."""
@@ -311,7 +339,7 @@ class FullBatchStep:
 
     def _compiled_step(self, reduce_retracing: bool = True) -> Any:
         """Return the step as a function of a batch, named as in Keras, since TensorFlow's errors show the name."""
-        model, commits, step = self._model, self.commits, self._step
+        model, commits, step, keras = self._model, self.commits, self._step, self._keras
         replicas, here = self._replicas, threading.local()
 
         def own_step(data: Any) -> Any:
@@ -327,11 +355,13 @@ class FullBatchStep:
             with ExitStack() as undo:
                 for optimizer in optimizers_of(model):
                     apply = behind_barrier(optimizer, commits, bool(model.jit_compile), self._room_bytes)
-                    held = while_tracing(optimizer.apply, lambda: getattr(here, "steps", None), _instead(apply))
-                    undo.enter_context(replaced(optimizer, "apply", held))
+                    original = keras.apply_of(optimizer)
+                    held = while_tracing(original, lambda: getattr(here, "steps", None), _instead(apply))
+                    undo.enter_context(keras.apply_replaced(optimizer, held))
                 if not self.eagerly and not model.jit_compile:
                     undo.enter_context(self.draws.replaced())
-                return replicas.reduced(model.distribute_strategy.run(own_step, args=(data,)))
+                strategy = model.distribute_strategy
+                return keras.reduced(strategy.run(own_step, args=(data,)), strategy)
 
         if self.eagerly:
             return one_step_on_data
@@ -365,8 +395,24 @@ class FullBatchStep:
         spec = batches.without_optionals(TENSORFLOW.element_spec.of(iterator_spec))
         state = self._small_state(self._one.get_concrete_function(spec))
         pinned = self.committed_slots() if self.pins else []
-        execution = Execution(self._model.steps_per_execution, self.completed, self._witnessed)
+        execution = Execution(self._steps_per_execution, self.completed, self._witnessed)
         return Form(self._one, iterator_spec, spec, state, pinned, execution)
+
+    @property
+    def _is_one_of_workers(self) -> bool:
+        """True if other processes train along, and this one is a single replica."""
+        return self._replicas.collectives is not None and self._replicas.count == 1
+
+    def _form_of_worker(self, iterator: Any) -> Form:
+        assert self._replicas.collectives is not None
+        spec = batches.without_optionals(iterator.element_spec)
+        state, (device,) = self._traced_state(spec), self._model.distribute_strategy.extended.worker_devices
+        if any(part.dtype == tf.string for part in batches.tensors_of(spec)):
+            device = HOST  # a GPU holds no text
+        execution = Execution(1, self.completed, self._witnessed, device)
+        form = Form(self._one, TENSORFLOW.iterator_spec.of(iterator), spec, state, [], execution)
+        form.numbers = self._replicas.collectives.taken_by(self._one.get_concrete_function(spec))
+        return form
 
     def _as_keras_traces(self, spec: Any) -> Any:
         """Return the spec that Keras' own function would be traced for.
@@ -381,7 +427,7 @@ class FullBatchStep:
 
     def _taken_back(self, form: Form, outcome: Failed) -> Failed:
         batch, unsafe = form.batch_held(), not form.can_be_repaired
-        done = 0 if unsafe or self._model.steps_per_execution == 1 else int(self.completed.numpy()) - form.completed
+        done = 0 if unsafe or self._steps_per_execution == 1 else int(self.completed.numpy()) - form.completed
         failed = replace(outcome, batch=batch, done=done)
         if batch is None:
             failed = replace(failed, phase=INPUT)

@@ -15,8 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import tensorflow as tf
-
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step import division
 from oomph.exact_step.step.division import Division
@@ -29,6 +27,7 @@ from oomph.exact_step.step.verification import Verification
 from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.batch.replicas import Replicas, outside_strategy_scope
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import Slot, compiled
 from oomph.keras_bridge.runtime.errors import handled
 from oomph.keras_bridge.stateful_random_ops import KeptRandomOps
@@ -77,12 +76,12 @@ class GuardedStep:
         """The fingerprint of the batches in the current execution."""
         self.taken: Taken | None = None
         self._trains = trains
-        self._replicas = Replicas(model.distribute_strategy)
-        self._next_of_workers = None if self._replicas.collectives is None else compiled(self._fetched)
-        """Takes the next batch if there are several workers, or None. They agree each time if any of them has one."""
+        self._keras, self._replicas = dialect_of(model), Replicas(model.distribute_strategy)
+        self._fetch = _fetch if self._replicas.collectives is None else compiled(self._fetched)
+        """Takes the next batch. Several workers agree each time if any of them has one, within a compiled function."""
         self._full_batch = FullBatchStep(model, step, trains, can_go_back, witnessed)
         commits = self._full_batch.commits if trains else None
-        divided = partial(Division, model, step, commits, promise, choice, combine)
+        divided = partial(Division, model, step, commits, promise, choice, combine, self._full_batch.draws)
         self._on_batch = StepOnBatch(model, self._full_batch, divided)
         self._search = self._on_batch.search
         self._step = step
@@ -122,7 +121,9 @@ class GuardedStep:
 
     def prepare(self, iterator: Any) -> None:
         """Trace the step for this kind of iterator, once. If that fails, plain Keras takes over permanently."""
-        if not self._broken and batches.is_dataset_iterator(iterator):
+        if self._broken or self._full_batch.fetches_from(iterator):
+            return
+        if batches.is_dataset_iterator(iterator):
             try:
                 self._full_batch.prepare(iterator)
             except Exception as error:  # an error in oomph or in user code: plain Keras works, or raises its own error
@@ -193,13 +194,13 @@ class GuardedStep:
 
     def _guarded(self, iterator: Any, watch: StepWatch) -> Any:
         """Run one execution: one step, or up to `steps_per_execution` steps."""
-        started, steps = time.monotonic(), int(self._model.steps_per_execution)
+        started, steps = time.monotonic(), self._keras.steps_per_execution(self._model)
         verifying = self.verification is not None and self.verification.pending
         rechecking = self.recheck is not None and self.recheck.is_due(steps)
         in_python = verifying or rechecking or self._on_noise is not None or self._full_batch.eagerly
         in_python = in_python or self._trained_with is not None
-        if isinstance(iterator, tf.data.Iterator) and self._is_whole and not in_python:
-            outcome = self._full_batch.run(iterator)
+        if self._full_batch.fetches_from(iterator) and self._is_whole and not in_python:
+            outcome = self._full_batch.run(iterator, lambda: self._fetch(iterator)[0])
             if not isinstance(outcome, Failed):
                 self._fingerprint, self._on_batch.has_fitted = self._full_batch.fingerprint, True
                 return outcome
@@ -224,7 +225,7 @@ class GuardedStep:
         """Run one step on a batch that Python holds."""
         started = time.monotonic()
         if batches.is_dataset_iterator(iterator):
-            fetched = attempt(partial(self._next_of_workers or _fetch, iterator), END_OF_DATA, phase=INPUT)
+            fetched = attempt(partial(self._fetch, iterator), END_OF_DATA, phase=INPUT)
             if isinstance(fetched, Failed):
                 failed = replace(fetched, samples=self.micro_batch)
                 return self._on_batch.take(None, None, started, watch, failed)
@@ -275,7 +276,7 @@ class GuardedStep:
             if isinstance(tensors, Failed):  # the step will run out of memory too; its logs are compared instead
                 return
             fingerprint = self._fingerprint_of(tensors)
-        if int(self._model.steps_per_execution) == 1:
+        if self._keras.steps_per_execution(self._model) == 1:
             self._fingerprint = fingerprint
         else:
             before = fingerprints.none() if self._fingerprint is None else self._fingerprint

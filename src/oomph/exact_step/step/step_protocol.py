@@ -11,9 +11,9 @@ from oomph import testing
 from oomph.exact_step.micro_batch.exactness import Promise
 from oomph.exact_step.step.probe import ProbeFinding
 from oomph.keras_bridge.batch.batches import without_optionals
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.graph import Slot
 from oomph.keras_bridge.models import calls_not_counted
-from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.allocator import run_out_of_memory
 from oomph.keras_bridge.runtime.errors import DeviceOutOfMemory, as_out_of_memory, handled
 from oomph.script.kept_micro_batches import Start
@@ -157,7 +157,7 @@ class PlainStep:
         built = self._model.built
         try:
             with calls_not_counted(self._model):
-                KERAS.symbolic_build.call(self._model, data_batch=spec)
+                dialect_of(self._model).build(self._model, spec)
         except Exception:  # the model has no `call`, or one that needs data
             self._model.built = built  # Keras marks the model as built before the error
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from oomph.exact_step.step.out_of_memory import Failed, attempt
 from oomph.exact_step.step.probe import coarsest_type, largest_rounding
 from oomph.keras_bridge.graph import Slot, handles_of
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.models import optimizer_variables_of
 from oomph.keras_bridge.workers import spans_workers
 
 OUT_OF_MEMORY = "plain Keras ran out of memory"
@@ -110,8 +110,8 @@ class Verification:
         return result
 
     def _name(self, slot: Slot) -> str:
-        own = [v for optimizer in optimizers_of(self._model) for v in optimizer.variables]
-        named = (v for v in [*self._model.variables, *own] if id(slot.handle) in handles_of([v]))
+        known = [*self._model.variables, *optimizer_variables_of(self._model)]
+        named = (v for v in known if id(slot.handle) in handles_of([v]))
         return next((str(getattr(v, "path", v.name)) for v in named), "a variable of the step")
 
 

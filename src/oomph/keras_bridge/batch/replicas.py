@@ -17,7 +17,6 @@ from typing import Any
 import tensorflow as tf
 
 from oomph.keras_bridge.batch import batches
-from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.workers import Collectives, replicas_here, spans_workers
 
@@ -53,10 +52,6 @@ class Replicas:
         """Run `function` in each replica and return the results. Each of `arguments` has one entry per replica."""
         results = self._strategy.run(function, args=tuple(self.together(argument) for argument in arguments))
         return self.local(results)
-
-    def reduced(self, logs: Any) -> Any:
-        """Reduce the logs of several replicas to their mean, as Keras does."""
-        return KERAS.reduce_per_replica.value()(logs, self._strategy, reduction="auto")
 
     def sizes(self, batch: Any) -> list[int] | None:
         """Return each replica's number of samples in an eager batch, or None if its tensors disagree."""

@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.batch.batches import tensor_of
-from oomph.keras_bridge.graph import OnBatch
+from oomph.keras_bridge.graph import OnBatch, is_symbolic
 
 _CARRIES_ON = ("Identity", "Reshape", "Cast")
 """Operations that keep the indices and their order."""
@@ -131,7 +131,7 @@ class JoinedSlices:
 
 def _concatenated(indices: Any) -> list[Any]:
     """List the tensors that these indices concatenate, in order."""
-    if not tf.is_symbolic_tensor(indices):
+    if not is_symbolic(indices):
         return [indices]
     tensor = indices
     while tensor.op.type in _CARRIES_ON:
@@ -142,7 +142,7 @@ def _concatenated(indices: Any) -> list[Any]:
 
 
 def _origin_of(indices: Any, dependent: OnBatch) -> Origin:
-    if not tf.is_symbolic_tensor(indices) or not dependent(indices):
+    if not is_symbolic(indices) or not dependent(indices):
         return Origin.SAME
     tensor = indices
     while tensor.op.type in _CARRIES_ON:

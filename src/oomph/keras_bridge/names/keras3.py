@@ -76,6 +76,9 @@ class Keras3:
     mean = Global("keras.src.metrics.reduction_metrics", "Mean", Feature.EXACT_STEP)
     sum = Global("keras.src.metrics.reduction_metrics", "Sum", Feature.EXACT_STEP)
     optimizer = Global(_OPTIMIZER, "BaseOptimizer", Feature.EXACT_STEP | Feature.RESUME | Feature.CUSTOM_LOOPS)
+    loss_scale_optimizer = Global(
+        "keras.src.optimizers.loss_scale_optimizer", "LossScaleOptimizer", Feature.SEVERAL_WORKERS
+    )
     optimizer_variables = Attribute(_OPTIMIZER, "_trainable_variables", Feature.EXACT_STEP | Feature.RESUME)
     learning_rate = Attribute(_OPTIMIZER, "_learning_rate", Feature.RESUME)
     # -- arguments to compile, and the graph of layers

@@ -118,7 +118,7 @@ class Row:
     @property
     def library(self) -> str:
         """The library that defines the name: "Keras" or "TensorFlow"."""
-        return "Keras" if self.module.startswith("keras.") else "TensorFlow"
+        return "Keras" if self.module.startswith(("keras.", "tf_keras.")) else "TensorFlow"
 
     def __str__(self) -> str:
         return f"{self.module.rpartition('.')[2]}.{self.name}"
@@ -169,9 +169,10 @@ class Attribute(Row):
         setattr(thing, self.name_on(thing), value)
 
 
-def rows_of(table: type) -> list[Row]:
-    """Return the rows of a table, in order."""
-    found = [row for cls in reversed(table.__mro__) for row in vars(cls).values()]
+def rows_of(table: Any) -> list[Row]:
+    """Return the rows of a table, which is a class or an object, in order."""
+    classes = reversed(table.__mro__) if isinstance(table, type) else [table]
+    found = [row for each in classes for row in vars(each).values()]
     return [row for each in found for row in (each if isinstance(each, tuple) else (each,)) if isinstance(row, Row)]
 
 

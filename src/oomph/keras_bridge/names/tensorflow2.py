@@ -16,6 +16,7 @@ _ITERATORS = "tensorflow.python.data.ops.iterator_ops"
 _FUNCTION = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 _STRATEGIES = "tensorflow.python.distribute.distribute_lib"
 _COLLECTIVES = "tensorflow.python.distribute.cross_device_ops"
+_INPUT = "tensorflow.python.distribute.input_lib"
 _STEP, _RESUME = Feature.EXACT_STEP, Feature.RESUME
 
 
@@ -24,7 +25,7 @@ def _random(feature: Feature, module: str, *names: str) -> tuple[Global, ...]:
 
 
 class TensorFlow2:
-    """TensorFlow 2.17 and newer."""
+    """TensorFlow 2.17 and newer; for Keras 2, TensorFlow 2.12 and newer."""
 
     # -- graphs and what is traced into them
     default_graph = Global(_OPS, "get_default_graph", _STEP | Feature.ALL_REDUCE_TIME)
@@ -63,6 +64,9 @@ class TensorFlow2:
         "_create_concrete_function",
         Feature.TRACING,
     )
+    stack_filter = Global("tensorflow.python.util.tf_stack", "StackTraceFilter", Feature.TRACING)
+    control_status = Global("tensorflow.python.autograph.core.ag_ctx", "ControlStatusCtx", _STEP)
+    conversion_status = Global("tensorflow.python.autograph.core.ag_ctx", "Status", _STEP)
     graph_functions = Attribute("tensorflow.python.framework.ops", "_functions", Feature.PLANNING)
     # -- data
     dataset_inputs = Attribute(_DATASETS, "_inputs", _RESUME)
@@ -85,7 +89,9 @@ class TensorFlow2:
     structured_function = Attribute(
         "tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING | Feature.OBJECTS
     )
-    original_dataset = Attribute("tensorflow.python.distribute.input_lib", "_original_dataset", _RESUME)
+    original_dataset = Attribute(_INPUT, "_original_dataset", _RESUME)
+    input_options = Attribute(_INPUT, "_options", Feature.SEVERAL_WORKERS)
+    iterators_of_workers = Attribute(_INPUT, "_iterators", Feature.SEVERAL_WORKERS)
     generator_state = Attribute(_DATASETS, "_GeneratorState", Feature.OBJECTS)
     generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
     dataset_of_iterator = Attribute(_ITERATORS, "_dataset", _RESUME)
@@ -95,9 +101,8 @@ class TensorFlow2:
     element_spec = Attribute("tensorflow.python.data.ops.optional_ops", "_element_spec", _STEP)
     spec_of_each_replica = Attribute("tensorflow.python.distribute.values", "_value_specs", _RESUME)
     owned_iterator = Global(_ITERATORS, "OwnedIterator", Feature.INPUT_WAIT)
-    distributed_iterator = Global(
-        "tensorflow.python.distribute.input_lib", "DistributedIteratorBase", Feature.INPUT_WAIT
-    )
+    worker_iterator = Global(_INPUT, "_SingleWorkerDatasetIteratorBase", Feature.INPUT_WAIT)
+    agreement_on_data = Global(_INPUT, "_calculate_replicas_with_values", Feature.ALL_REDUCE_TIME)
     is_deterministic = Global(
         "tensorflow.python.framework.config", "is_op_determinism_enabled", Feature.INPUT_WAIT | Feature.ALL_REDUCE_TIME
     )

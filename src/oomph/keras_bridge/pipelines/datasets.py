@@ -7,6 +7,7 @@ import inspect
 import itertools
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
@@ -20,6 +21,7 @@ from oomph.protocol.replacements import CALLS, STATELESS
 
 _OF_PYTHON_OR_VARIABLES = ("PyFunc", "VariableOp", "RngReadAndSkip", "LookupTable")
 """Parts of the names of operations that depend on Python or on variables."""
+_READERS = ("TextLine", "TFRecord", "FixedLengthRecord")
 _IMAGE = "tf.image."
 _BEHIND_IMAGES = ("tf.random.uniform",)
 """The calls whose kernels the functions in tf.image use to draw random numbers."""
@@ -235,6 +237,30 @@ def is_ordered_by_chance(dataset: Any) -> bool:
         _shuffles_without_a_seed(nodes) or (_maps_one_element(each) and any(map(_draws_without_a_seed, nodes)))
         for each in datasets_in(dataset)
         for nodes in _graphs_of(each)
+    )
+
+
+def order_of(dataset: Any) -> int:
+    """Return a number that is the same in two processes only if they shuffle a pipeline in the same order."""
+    if is_ordered_by_chance(dataset):
+        return int.from_bytes(os.urandom(4), "little")
+    seeds: list[Any] = []
+    for each in datasets_in(dataset):
+        if "Shuffle" in type(each).__name__:
+            rows = TENSORFLOW.shuffle_seed, TENSORFLOW.shuffle_seed2
+            seeds += [str(tf.get_static_value(row.of(each))) for row in rows if row.on(each)]
+        elif _maps_one_element(each):
+            seeds += [(node.attr["seed"].i, node.attr["seed2"].i) for node in _nodes_of(each) if node.op in STATEFUL]
+    return zlib.crc32(repr(seeds).encode())
+
+
+def reads_records(dataset: Any) -> bool:
+    """True if a pipeline reads files of many samples, which a strategy shares among its workers file by file."""
+    return any(
+        reader in name
+        for each in datasets_in(dataset)
+        for name in (type(each).__name__, *(node.op for node in _nodes_of(each)))
+        for reader in _READERS
     )
 
 

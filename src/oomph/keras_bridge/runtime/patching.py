@@ -73,4 +73,5 @@ def while_tracing(original: Any, current: Callable[[], Any], instead: Callable[.
         mine = current()
         return original(*args, **kwargs) if mine is None else instead(mine, original, *args, **kwargs)
 
+    replacement.autograph_info__ = {}  # type: ignore[attr-defined]  # AutoGraph does not convert it
     return replacement

@@ -1,8 +1,10 @@
-"""Measures how long a worker's gradients wait for those of the other workers, at the all-reduce that adds them up.
+"""Measures how long a worker waits for the others, where a step exchanges something with them.
 
-The time begins when all gradients of this worker are ready, and ends when those of all workers are added up. So it is
-what the exchange takes, plus the wait for the last worker, who does not wait. Reductions of a single value are left
-out: a loss is reduced while gradients are still computed, and its wait would be counted twice.
+A step waits at the all-reduce of its gradients: the time begins when all gradients of this worker are ready, and ends
+when those of all workers are added up. It waits before, once this worker has its batch, until all workers have agreed
+that there is one left. So it is what the exchanges take, plus the wait for the last worker, who does not wait. Other
+reductions of a single value are left out: a loss is reduced while gradients are still computed, and its wait would be
+counted twice.
 
 XLA does not compile timestamps, so a step that XLA compiles is not measured.
 """
@@ -20,6 +22,7 @@ from oomph.keras_bridge.names import support
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.runtime.patching import patch
+from oomph.keras_bridge.workers import spans_workers
 from oomph.monitor.live.traced_time import TracedTime, can_ask
 from oomph.process import undoing
 
@@ -39,6 +42,7 @@ def listen() -> None:
     cls = TENSORFLOW.collective_all_reduce.value()
     name = TENSORFLOW.all_reduce_of_a_replica.name_on(cls)
     patch(cls, name, _measured(getattr(cls, name)))
+    patch(*TENSORFLOW.agreement_on_data.place, _measured_agreement(TENSORFLOW.agreement_on_data.value()))
 
 
 def seconds() -> float:
@@ -64,6 +68,19 @@ def _measured(original: Callable[..., Any]) -> Callable[..., Any]:
     return all_reduce
 
 
+def _measured_agreement(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def replicas_with_values(strategy: Any, input_workers: Any, optionals: Any) -> Any:
+        def agree() -> Any:
+            return original(strategy, input_workers, optionals)
+
+        if not spans_workers(strategy):
+            return agree()
+        return _with_a_clock(agree) if tf.executing_eagerly() else _in_the_graph(agree, optionals)
+
+    return replicas_with_values
+
+
 def _with_a_clock(reduce: Callable[[], Any]) -> Any:
     global _by_clock
     began = time.perf_counter()
@@ -73,10 +90,10 @@ def _with_a_clock(reduce: Callable[[], Any]) -> Any:
 
 
 def _in_the_graph(reduce: Callable[[], Any], value: Any) -> Any:
-    """Trace the all-reduce with a timestamp before and after it, or on its own if that fails."""
+    """Trace an exchange of this value with a timestamp before and after it, or on its own if that fails."""
     try:
         is_compiled = TENSORFLOW.is_in_xla.value()(TENSORFLOW.default_graph.value()())
-        began = None if is_compiled or not can_ask() else _traced.begin([_arrival(value)])
+        began = None if is_compiled or not can_ask() else _traced.begin(_arrival(value))
     except Exception:
         began = None
     reduced = reduce()
@@ -88,10 +105,12 @@ def _in_the_graph(reduce: Callable[[], Any], value: Any) -> Any:
     return reduced
 
 
-def _arrival(value: Any) -> Any:
-    """Return a tensor on the CPU that is there once all gradients are: an operation on a GPU ends before its result."""
-    parts = tf.nest.flatten(value, expand_composites=True)
+def _arrival(value: Any) -> list[Any]:
+    """Return tensors on the CPU that exist once the whole value does: an operation on a GPU ends before its result."""
+    parts: list[Any] = tf.nest.flatten(value, expand_composites=True)
+    if parts[-1].dtype == tf.variant:  # a batch, which an iterator gives away only when it exists
+        return parts
     with tf.control_dependencies(parts):
         last = tf.reshape(parts[-1], [-1])[:1]
     with tf.device("/CPU:0"):
-        return tf.identity(last)
+        return [tf.identity(last)]

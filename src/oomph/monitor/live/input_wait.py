@@ -5,6 +5,9 @@ that return the next element are replaced. When they run in Python, they are tim
 being traced, two timestamps and an addition are traced along with the fetch. The values it returns stay the same, so
 the step computes the same as before. XLA does not compile iterators, so the fetch lies outside the code that XLA
 compiles.
+
+Under a strategy, the fetches of this process's own replicas are measured. The exchange in which several workers agree
+that there is a batch left comes after them, and waits for the other workers, not for data (`all_reduce_time.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from oomph.monitor.live.traced_time import TracedTime, ask_no_more, can_ask
 from oomph.process import undoing
 
 _FETCHING = ("get_next", "get_next_as_optional", "__next__")
+_FETCHING_FOR_REPLICAS = ("get_next_as_list", "get_next_as_optional_list")
 
 
 class InputWait:
@@ -155,9 +159,10 @@ def _install() -> None:
         return
     _installed = True
     undoing.remember(_forget)
-    for row in (TENSORFLOW.owned_iterator, TENSORFLOW.distributed_iterator):
+    fetching = ((TENSORFLOW.owned_iterator, _FETCHING), (TENSORFLOW.worker_iterator, _FETCHING_FOR_REPLICAS))
+    for row, names in fetching:
         cls = row.value()
-        for name in _FETCHING:
+        for name in names:
             patch(cls, name, _measured(getattr(cls, name)))
     settings = tf.config.experimental
     patch(settings, "enable_op_determinism", _asking_no_more(settings.enable_op_determinism))

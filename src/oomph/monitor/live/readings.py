@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from oomph.keras_bridge.dialects import dialect_of
 from oomph.keras_bridge.names import support
-from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.row import Feature
 from oomph.keras_bridge.runtime.allocator import DeviceMemory
 from oomph.keras_bridge.runtime.errors import handled
@@ -25,7 +25,7 @@ class Losses:
     """
 
     def __init__(self, model: Any) -> None:
-        self._tracker = None if support.lacks(Feature.LOSS) else KERAS.loss_tracker.get(model)
+        self._tracker = None if support.lacks(Feature.LOSS) else dialect_of(model).loss_tracker(model)
         self._total = self._count = 0.0
         self._is_training = True
         """False once the epoch has ended and an evaluation may use the sums."""

@@ -71,6 +71,7 @@ def _newest_credible(fits: Fits, fit: Fit) -> Checkpoint | None:
             break
         fits.note(CheckpointRefused(name=checkpoint.name, reason=trouble))
         fits.say(f"not using checkpoint {checkpoint.name}: {trouble}")
+        fits.lacks_common = fits.session.handover.workers > 1
         checkpoint = fits.checkpoint_before(checkpoint)
     leaving.leave_for_a_common_checkpoint(fits)
     return checkpoint

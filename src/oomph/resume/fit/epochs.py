@@ -12,6 +12,7 @@ from oomph.errors import UnsupportedError
 from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.patching import patch
+from oomph.keras_bridge.workers import with_saved_iterators
 from oomph.resume.fit.fit import Fit
 from oomph.resume.fit.validation_data import ValidationData
 from oomph.resume.training import retaking
@@ -26,6 +27,8 @@ def replace_epochs(fits: Fits) -> None:
     @functools.wraps(initialise)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         initialise(self, *args, **kwargs)
+        dataset = KERAS.distributed_dataset.get(self)
+        KERAS.distributed_dataset.put(self, with_saved_iterators(kwargs.get("distribute_strategy"), dataset))
         running = fits.running
         if isinstance(running, Fit) and running.epoch_iterator is None:
             running.epoch_iterator = self  # Keras creates the training iterator first

@@ -19,6 +19,7 @@ from oomph.journal.events import BatchSkipped, GradientsDiffer, GuardFailed, NoW
 from oomph.keras_bridge.batch.replicas import outside_strategy_scope
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.runtime.errors import outcome_of
+from oomph.keras_bridge.workers import spans_workers
 from oomph.protocol.progress import Phase
 from oomph.resume.fit import callbacks, model_state, reporting, written_files
 from oomph.resume.fit.checkpoints import FitCheckpoints
@@ -79,7 +80,8 @@ class Fit(RunningFit):
         if planned is not None and not first <= at.epoch < max(planned, first + 1):
             return f"it was saved in epoch {at.epoch + 1}, but the fit runs epochs {first + 1} to {planned}"
         steps = provenance.steps_of_an_epoch(checkpoint)
-        if steps is not None and at.step > steps:
+        is_known = not spans_workers(self.model.distribute_strategy)  # a worker's own data may end before its epoch
+        if steps is not None and is_known and at.step > steps:
             return f"it was saved in step {at.step + 1}, but an epoch has {steps}"
         if made > _ITERATORS * (at.epoch + 1) + _ITERATORS:
             return f"it claims {made} iterators by epoch {at.epoch + 1}"

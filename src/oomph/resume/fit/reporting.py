@@ -31,7 +31,7 @@ from oomph.journal.events import (
     StepsVerified,
 )
 from oomph.journal.journal import Event, facts, read_journal
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.models import optimizer_variables_of
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.runtime.allocator import DeviceMemory, peak_bytes_of_device
 from oomph.monitor.finding import Finding, as_data, in_words
@@ -277,8 +277,7 @@ def _size_in(dataset: Any) -> int | None:
 
 def _kept_bytes(model: Any) -> int:
     """Return the number of bytes that the model and its optimizers keep from step to step."""
-    each = [*model.variables, *(variable for optimizer in optimizers_of(model) for variable in optimizer.variables)]
-    variables = {id(variable): variable for variable in each}.values()
+    variables = {id(each): each for each in (*model.variables, *optimizer_variables_of(model))}.values()
     return sum(math.prod(variable.shape) * tf.as_dtype(variable.dtype).size for variable in variables)
 
 

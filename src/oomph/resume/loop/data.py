@@ -22,7 +22,7 @@ from oomph.resume.loop.steps import Source
 from oomph.resume.state import iterators, training_state
 from oomph.resume.state.iterators import Told
 from oomph.resume.training import retaking
-from oomph.resume.training.data_position import DataPosition, Moment, used_in
+from oomph.resume.training.data_position import DataPosition, Moment, may_be_over, used_in
 from oomph.resume.training.fit_objects import from_meta
 from oomph.resume.training.retaking import Watched
 
@@ -103,7 +103,7 @@ class LoopData(DataPosition):
         moved = {key for key, content in after.contents.items() if before.contents.get(key) != content}
         moved |= {name for name, value in random_after.items() if random.get(name) != value}
         self.drawn_by_pipeline = frozenset(moved)
-        return "replayed" if taken == self.taken else "epoch"
+        return "replayed" if taken == self.taken or may_be_over(iterator) else "epoch"
 
     def _compare(self, number: int, batch: Any, known: Sequence[int]) -> None:
         expected = known[number] if number < len(known) else 0

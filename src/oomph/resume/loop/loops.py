@@ -14,6 +14,7 @@ from oomph.journal.events import GuardFailed
 from oomph.process import undoing
 from oomph.protocol.progress import Phase
 from oomph.resume.loop.steps import LoopObserver, Steps, Unwatched
+from oomph.resume.training import leaving
 from oomph.script import session
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ def note_committed() -> None:
     """Let the profile know that a step is over that `note_step` measures."""
     if _fits is not None and is_training_elsewhere():
         _fits.profile.step_outside(_fits.steps)
+
+
+def leave_for_the_others(strategy: Any, error: BaseException) -> None:
+    """End this process if a guarded step under several workers failed in a way that only their restart can mend."""
+    if _fits is not None:
+        leaving.leave_for_the_others(_fits, strategy, error)
 
 
 def begin(steps: Steps) -> LoopObserver:

@@ -14,7 +14,7 @@ from oomph.checkpoint.store import Record
 from oomph.journal.events import AtStep
 from oomph.keras_bridge.models import innermost, learning_rate_of
 from oomph.keras_bridge.stateful_random_ops import functions_with_draws
-from oomph.keras_bridge.workers import spans_workers
+from oomph.keras_bridge.workers import spans_workers, with_saved_iterators
 from oomph.protocol.reason_table import TAKEN_AHEAD
 from oomph.protocol.reasons import Reason, as_data, because
 from oomph.resume.loop.data import LoopData
@@ -104,6 +104,7 @@ class RunningLoop:
         self.fits, self.steps = fits, steps
         self._roots = roots_of(steps.state)
         self._held: list[Any] = []
+        steps.source.dataset = with_saved_iterators(self.strategy, steps.source.dataset)
         self.variables = LoopVariables([(root.name, root.thing) for root in self._roots if root.pair is None])
         self.objects = LoopObjects(self._roots, self.variables, steps.source.dataset, self._held)
         self.data = LoopData(fits, self.objects, steps.source)

@@ -30,6 +30,7 @@ import tensorflow as tf
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
+from oomph.keras_bridge.workers import own_iterator
 from oomph.protocol.reason_table import CACHE_FILE, EARLIER_SHUFFLE, NOT_TF_DATA, SHUFFLE_OVER
 from oomph.protocol.reasons import Reason, because
 from oomph.script.quiet import without_configuring_logging
@@ -54,6 +55,7 @@ def save(iterator: Any, folder: Path) -> Reason | None:
 
     Raises OSError instead of TensorFlow's error if the folder cannot be written to.
     """
+    iterator = own_iterator(iterator)
     if not isinstance(iterator, tf.data.Iterator):
         return because("position-not-saved", why="not a tf.data iterator", kind=NOT_TF_DATA)
     dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
@@ -90,6 +92,7 @@ def is_caching(iterator: Any) -> Reason | None:
     A new process starts the file over, so the saved state would be incomplete. Saving also starts another part of the
     cache, PREFIX_1. If such an iterator ends early, TensorFlow deletes every PREFIX_1*, including the script's files.
     """
+    iterator = own_iterator(iterator)
     caches = isinstance(iterator, tf.data.Iterator) and datasets.writes_cache_file(
         TENSORFLOW.dataset_of_iterator.get(iterator)
     )
@@ -112,7 +115,7 @@ def drop_unusable(iterator: Any, folder: Path) -> Reason | None:
     if _occurrences(folder, _OF_AN_ERROR):
         _remove(folder)
         return because("position-not-saved", why="an element that was read ahead failed")
-    dataset = TENSORFLOW.dataset_of_iterator.get(iterator)
+    dataset = TENSORFLOW.dataset_of_iterator.get(own_iterator(iterator))
     shuffles = datasets.count_of_shuffles(dataset)
     if not shuffles or _occurrences(folder, _OF_A_LIVE_SHUFFLE) >= shuffles:
         return None
@@ -161,7 +164,7 @@ def is_saved(folder: Path) -> bool:
 
 def restore(iterator: Any, folder: Path) -> None:
     """Restore a saved state into an iterator over the same pipeline."""
-    tf.train.Checkpoint(iterator=iterator).read(str(folder / _PREFIX)).assert_consumed()
+    tf.train.Checkpoint(iterator=own_iterator(iterator)).read(str(folder / _PREFIX)).assert_consumed()
 
 
 def is_one_pass(data: Any) -> bool:

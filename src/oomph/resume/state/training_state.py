@@ -18,7 +18,7 @@ from oomph.checkpoint.container import Checkpoint, CheckpointWriter
 from oomph.errors import CheckpointError
 from oomph.keras_bridge import stateful_random_ops
 from oomph.keras_bridge.graph import Slot, differs_by_replica, handles_of, tensorflow_variable
-from oomph.keras_bridge.models import hidden_variables, optimizers_of
+from oomph.keras_bridge.models import hidden_variables, optimizer_variables_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.objects.random_kinds import python_state, state_like
@@ -65,7 +65,7 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     """
     groups = {
         "model": model.variables,
-        "optimizer": _optimizer_variables(model),
+        "optimizer": optimizer_variables_of(model),
         "metrics": model.metrics_variables,
     }
     named: Named = []
@@ -82,15 +82,11 @@ def named_slots(model: Any, extra: Iterable[Slot] = ()) -> Named:
     return named
 
 
-def _optimizer_variables(model: Any) -> list[Any]:
-    return [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
-
-
 def trained_slots(model: Any) -> list[Slot]:
     """Return the variables of the model and its optimizers."""
     seen: set[int] = set()
     slots = []
-    for variable in [*model.variables, *_optimizer_variables(model)]:
+    for variable in [*model.variables, *optimizer_variables_of(model)]:
         slot = Slot.of(variable)
         if id(slot.handle) not in seen:
             seen.add(id(slot.handle))
@@ -120,7 +116,9 @@ def values_of(named: Named) -> Iterator[Array]:
 
 def finite_only(model: Any, named: Named) -> frozenset[str]:
     """Return the names of the variables that must be finite: trainable weights and optimizer variables."""
-    handles = {id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *_optimizer_variables(model)]}
+    handles = {
+        id(Slot.of(variable).handle) for variable in [*model.trainable_variables, *optimizer_variables_of(model)]
+    }
     return frozenset(name for name, slot in named if id(slot.handle) in handles)
 
 
@@ -143,7 +141,7 @@ def not_finite(named: Named, finite: frozenset[str]) -> str:
 def path_of(model: Any, named: Named, name: str) -> str:
     """Return a variable's Keras path, given its name in a checkpoint."""
     handle = id(dict(named)[name].handle)
-    variables = [*model.variables, *_optimizer_variables(model)]
+    variables = [*model.variables, *optimizer_variables_of(model)]
     return next((str(v.path) for v in variables if id(Slot.of(v).handle) == handle), name)
 
 

@@ -29,7 +29,7 @@ from oomph.keras_bridge import fingerprints
 from oomph.redaction.redaction import digest_of_secret, redacted_words
 from oomph.script import cells
 
-_LIBRARIES = ("keras", "tensorflow")
+_LIBRARIES = ("keras", "tf_keras", "tensorflow")
 _MACHINERY = ("<frozen", "runpy.py")
 _CELL = "<cell>"
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

@@ -21,6 +21,7 @@ from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
 from oomph.keras_bridge.pipelines.datasets import KernelDraws
+from oomph.keras_bridge.workers import own_iterator
 from oomph.objects.picture import Changes, Picture
 from oomph.protocol.reason_table import EARLIER_SHUFFLE
 from oomph.protocol.reasons import Reason, because
@@ -287,7 +288,7 @@ class DataPosition:
         moved = _moved(before, after)
         moved |= {name for name, value in random_after.items() if random.get(name) != value}
         self.drawn_by_pipeline = frozenset(moved)
-        return "replayed" if skipped == self.taken else "epoch"
+        return "replayed" if skipped == self.taken or may_be_over(iterator) else "epoch"
 
     def go_on(self, iterator: Any, checkpoint: Checkpoint, taken: int) -> None:
         """Continue counting batches and iterators from a checkpoint's counts."""
@@ -359,7 +360,12 @@ def used_in(checkpoint: Checkpoint) -> list[int]:
 
 
 def _dataset_of(iterator: Any) -> Any:
-    return TENSORFLOW.dataset_of_iterator.get(iterator)
+    return TENSORFLOW.dataset_of_iterator.get(own_iterator(iterator))
+
+
+def may_be_over(iterator: Any) -> bool:
+    """True if a worker's own data may end before its epoch, which lasts until that of all workers has ended."""
+    return own_iterator(iterator) is not iterator
 
 
 def _draws_of(iterator: Any) -> KernelDraws:

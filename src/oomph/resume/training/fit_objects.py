@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from oomph.keras_bridge.graph import tensorflow_variable
-from oomph.keras_bridge.models import optimizers_of
+from oomph.keras_bridge.models import optimizer_variables_of, optimizers_of
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.objects.picture import Changes, Picture, bytes_of, changes_between, is_large, size_of
 from oomph.objects.restoration import Restoration
@@ -129,9 +129,7 @@ class FitObjects:
         yield from (
             id(thing) for thing in (model, *KERAS.flatten_layers.call(model), *model.metrics, *optimizers_of(model))
         )
-        variables = [*model.variables, *model.metrics_variables]
-        variables += [variable for optimizer in optimizers_of(model) for variable in optimizer.variables]
-        for variable in variables:
+        for variable in (*model.variables, *model.metrics_variables, *optimizer_variables_of(model)):
             yield from (id(variable), id(tensorflow_variable(variable)))
 
     # -- restoring --------------------------------------------------------------------------------------------------

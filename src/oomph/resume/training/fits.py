@@ -435,10 +435,16 @@ class Fits:
         self.say(text)
         return True
 
-    def warn_once(self, text: str) -> None:
-        """Report a problem that the user should act on, but only once per process."""
-        if self._is_new(text):
-            self.warn(text)
+    def warn_once(self, text: str, about: str = "") -> bool:
+        """Report a problem that the user should act on, but only once per process; return True the first time.
+
+        Args:
+            about: the subject of a text that may change, of which only the first is reported.
+        """
+        if not self._is_new(about or text):
+            return False
+        self.warn(text)
+        return True
 
     def _is_new(self, text: str) -> bool:
         """True if this process has not said the text yet. Remembers the text."""

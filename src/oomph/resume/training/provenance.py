@@ -406,6 +406,6 @@ def _made_by(checkpoint: Checkpoint | Record) -> Facts:
 def is_new(optimizer: Any) -> bool:
     """True if an optimizer has not taken a step yet."""
     try:
-        return int(innermost(optimizer).iterations) == 0
+        return int(innermost(optimizer).iterations.numpy()) == 0
     except Exception:
         return False  # a custom optimizer

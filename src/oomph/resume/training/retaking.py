@@ -13,6 +13,7 @@ from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.batch import batches
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.pipelines import datasets
+from oomph.keras_bridge.workers import own_iterator
 
 _TELL_SECONDS = 2.0
 
@@ -70,8 +71,11 @@ class Watched:
         self._started = self._told = time.monotonic()
 
     def take(self, iterator: Any, count: int | None, what: str) -> Iterator[Any]:
-        """Yield up to `count` batches, or all if `count` is None. Raises TookTooLongError after the time limit."""
-        taken = 0
+        """Yield up to `count` batches, or all if `count` is None. Raises TookTooLongError after the time limit.
+
+        A worker does so by itself where it can, since another one may have saved its position.
+        """
+        taken, iterator = 0, own_iterator(iterator)
         while count is None or taken < count:
             try:
                 batch = next(iterator)

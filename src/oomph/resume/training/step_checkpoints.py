@@ -24,6 +24,7 @@ from oomph.monitor.finding import Finding, as_data, in_words
 from oomph.objects.picture import Changes
 from oomph.objects.values import Value
 from oomph.process.available_memory import available_bytes
+from oomph.protocol.borders import PATIENCE_SECONDS
 from oomph.protocol.progress import Phase
 from oomph.protocol.reasons import Reason, because
 from oomph.resume.state import training_state
@@ -161,6 +162,12 @@ class StepCheckpoints(ABC):
         asked = self._fits.preemption.asked
         signum = signal.Signals[asked].value if asked else 0
         self._borders.arrive(steps, self._training.steps_at_once, self._will_be_due, signum)
+        if self._borders.missing is not None:
+            rank, common = self._borders.missing, self._borders.common
+            self._fits.warn_once(
+                f"worker {rank} has not saved with the others for {PATIENCE_SECONDS:.0f} s: after a fault, all start"
+                f" from {f'the checkpoint of step {common}' if common else 'the beginning'}"
+            )
         return steps > self._saved_at_step and self._borders.is_due
 
     def _will_be_due(self, steps: int, seconds: float) -> bool:

@@ -161,7 +161,7 @@ NOT_LOADED = (
 NO_PYTHON = "the command ran unguarded: no Python in it loaded oomph (is there one? -I, -E and -S keep oomph out)"
 NO_RECORD = "without a run directory, there is no record of whether training was guarded"
 NONE_SEEN = "no training was seen, so nothing was guarded"
-RECOVERED = "recovered in process, not checkpointed; a restart starts it over"
+RECOVERED = "batches that do not fit are split where possible; nothing is saved, so that a restart starts it over"
 NOT_ASKED = f"unguarded, as --no-guard requests: {SUPERVISED}"
 
 
@@ -191,7 +191,7 @@ def unguarded(events: Sequence[Event], guard: bool, loaded: bool, python: bool =
     cause = remedies(UNGUARDED, causes(UNGUARDED, events))[0]
     if cause.reason and (not guarded or unguarded_loops(events)):
         return f"unguarded: {cause.reason}, {SUPERVISED}. To have it guarded, {cause.text}"
-    outside = next((outside_reason(each.site) for each in facts(events, TrainedOutsideFit)), None)
+    outside = next((outside_reason(each) for each in facts(events, TrainedOutsideFit)), None)
     if outside is not None:
         return f"{outside}: {RECOVERED}. To have it resumed, {outside.remedy}"
     nothing = not guarded and facts(events, ProcessStarted)  # otherwise it is unknown

@@ -442,7 +442,7 @@ def _outside_fits(events: Sequence[Event]) -> Iterator[Labelled]:
     newest = max((event.attempt for event in events), default=0)
     for event, trained in pairs(events, TrainedOutsideFit):
         if event.attempt < newest or not is_guarded(events):
-            yield Labelled(UNGUARDED, (outside_reason(trained.site),))
+            yield Labelled(UNGUARDED, (outside_reason(trained),))
 
 
 def _caught(events: Sequence[Event]) -> Iterator[Labelled]:
@@ -489,9 +489,9 @@ def _is_guarded_training(event: Event) -> bool:
     return isinstance(event.fact, FitStarted) or getattr(event.fact, "guarded", False)
 
 
-def outside_reason(site: str) -> Reason:
-    """Return the reason why steps outside any fit are not resumed."""
-    return because("outside-fit", site=site)
+def outside_reason(trained: TrainedOutsideFit) -> Reason:
+    """Return the reason why steps that are recovered in process are not resumed."""
+    return because("keras-2-fit" if trained.kind == "keras-2" else "outside-fit", site=trained.site)
 
 
 def unguarded_loops(events: Iterable[Event]) -> list[LoopSeen]:
