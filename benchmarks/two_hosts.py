@@ -2,8 +2,8 @@
 
 The hosts are network namespaces, joined by virtual interfaces, with one shared folder. Needs root and iproute2.
 The cases: `moment` pulls the cable for five seconds, `good` for good, and `clock` sets the clock of one host an hour
-ahead (needs faketime). `evicted` takes away one host of a training by `fit`; the other's clock is an hour ahead. A run
-that is sent back is started again, as a scheduler would, and has to end with the weights of an undisturbed run.
+ahead (needs faketime). `evicted` takes away one host of a training by `fit`. A run that is sent back is
+started again, as a scheduler would, and has to end with the weights of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def pulled_for_good(pair: Pair, job: str) -> None:
 
 def clock_ahead(pair: Pair, job: str) -> None:
     """Set one clock an hour ahead, and end a worker, so that the run is resumed."""
-    clock = an_hour_ahead()
+    if shutil.which("faketime") is None:
+        sys.exit("clock: faketime not found; on Debian: apt-get install faketime")
+    clock = ["faketime", "-f", "+1h"]
     codes = run(pair, job, LOOP, lambda _: pair.set_cable("down"), clock)
     pair.set_cable("up")
     print(f"clock: one clock an hour ahead, the cable pulled for good: exit codes {codes}", flush=True)
@@ -146,30 +148,22 @@ def clock_ahead(pair: Pair, job: str) -> None:
 
 
 def evicted(pair: Pair, job: str) -> None:
-    """Send SIGTERM to one host, while the other's clock is an hour ahead, once both have saved by themselves."""
-    clock = an_hour_ahead()
+    """Send SIGTERM to one host, once both have saved by themselves."""
 
     def evict(started: Started) -> None:
-        while output(pair.folder, job).count("oomph: checkpoint of") < 2 and started[0].poll() is None:
+        while output(pair.folder, job).count("oomph: checkpoint of") < 2 and started[1].poll() is None:
             time.sleep(0.1)
-        started[0].terminate()  # not the other one, which runs inside faketime
+        started[1].terminate()
 
-    codes = run(pair, job, FITS, evict, clock)
-    print(f"evicted: SIGTERM to one host, the other's clock an hour ahead: exit codes {codes}", flush=True)
-    again(pair, job, FITS, codes, clock)
+    codes = run(pair, job, FITS, evict)
+    print(f"evicted: SIGTERM to one host: exit codes {codes}", flush=True)
+    again(pair, job, FITS, codes)
     said = output(pair.folder, job).splitlines()
     for text in ("steps are saved; exiting", "oomph: resumed fit at"):
         lines = [line.partition(")")[0] for line in said if text in line]
         print("\n".join(lines), flush=True)
         if len(lines) != 2 or len(set(lines)) != 1:
             sys.exit(f"{output(pair.folder, job)}\nthe workers did not stop, or resume, at the same step")
-
-
-def an_hour_ahead() -> list[str]:
-    """Return the command that sets a clock an hour ahead for another one."""
-    if shutil.which("faketime") is None:
-        sys.exit("faketime not found; on Debian: apt-get install faketime")
-    return ["faketime", "--exclude-monotonic", "-f", "+1h"]  # intervals are not measured by the clock that is wrong
 
 
 CASES: dict[str, tuple[str, Callable[[Pair, str], None]]] = {

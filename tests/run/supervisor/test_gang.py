@@ -340,6 +340,14 @@ def test_checkpoints_of_all_workers_are_removed_from_a_finished_run(work):
     assert not list(work.run_dir.rglob("checkpoints"))
 
 
+def test_worker_that_ends_by_itself_is_named_in_the_last_line_and_when_explained(work, capsys):
+    result = _run(work, "together()\nif rank == 1: sys.exit(7)\ntime.sleep(50)")
+    assert result.returncode == 7
+    assert b"oomph: worker 1 ended with exit code 7, " in result.stderr
+    assert main(["explain", str(work.run_dir)]) == 0
+    assert "worker 1 ended with exit code 7, " in " ".join(capsys.readouterr().out.split())
+
+
 def test_run_is_explained_by_the_worker_that_failed_first(work, capsys):
     _run(
         work,

@@ -278,7 +278,8 @@ def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
 
 def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
     if not ending.started and ledger.never_started >= MOST_NEVER_STARTED:
-        return _stop(ending, f"{ending.fault} before any training began, {times(ledger.never_started + 1)}")
+        who, count = "the script" if ending.worker is None else f"worker {ending.worker}", ledger.never_started + 1
+        return _stop(ending, f"{who} ended before any training began, {times(count)} ({ending.fault})")
     if ledger.without_checkpoint >= MOST_WITHOUT_CHECKPOINT:
         return _stop(ending, f"{ledger.without_checkpoint} restarts in a row without a newer checkpoint")
     if ledger.total >= MOST_IN_ALL:

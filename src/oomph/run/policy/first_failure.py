@@ -93,16 +93,21 @@ def first_cause(outcomes: Sequence[WorkerOutcome]) -> WorkerOutcome | None:
     return min(causes, key=lambda each: (each.exit_code == REQUEUE_EXIT_CODE, each.rank), default=None)
 
 
-def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], missing: Sequence[int]) -> Action:
+def concluded(
+    action: Action, ending: Ending, own: WorkerOutcome, others: Sequence[WorkerOutcome], missing: Sequence[int]
+) -> Action:
     """Return what a worker does that cannot start again alone, since the scheduler starts all of them or none.
 
     Args:
         action: what a process that is alone would do.
         ending: how this worker ended.
+        own: the same, as the others know it.
         others: how the other workers ended, as far as that is known.
         missing: the ranks of those of which nothing is known, although this one has waited for them.
     """
-    if isinstance(action, GiveUp) or ending.interrupted:
+    if isinstance(action, GiveUp):
+        return GiveUp(f"{own.who} cannot go on ({action.reason})", action.exit_code)
+    if ending.interrupted:
         return action
     is_done, cause = action == Finish(0), first_cause(others)
     if isinstance(action, Finish) and not is_done and not _is_scheduler_signal(ending):
@@ -118,8 +123,10 @@ def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], m
     if cause is not None and (is_asked_late or ending.fault in CONSEQUENCES):
         return Requeue(_failed(cause))
     if isinstance(action, Finish):
-        return Requeue(f"stopped by {ProcessEnd(ending.returncode).name}")
-    return Requeue(action.reason) if isinstance(action, Restart) else action
+        return Requeue(f"{own.who} was stopped by {ProcessEnd(ending.returncode).name}")
+    if isinstance(action, Restart) or own.was_asked:
+        return Requeue(_failed(own))
+    return Requeue(f"{own.who} cannot go on ({action.reason})")
 
 
 def _is_scheduler_signal(ending: Ending) -> bool:
