@@ -100,3 +100,14 @@ def test_outcome_says_whether_the_worker_failed_by_itself() -> None:
     assert not outcome_of(0, "a", KILLED, Restart("killed")).is_consequence
     assert outcome_of(0, "a", KILLED, Restart("killed")).exit_code == 75
     assert outcome_of(0, "a", Ending(-10, "SIGUSR1"), Finish(138)).was_asked
+
+
+def test_worker_left_by_one_that_had_finished_does_not_start_again() -> None:
+    finished, left = _other(0, rank=0), outcome_of(1, "node1", LOST, Restart("worker-lost"))
+    uneven = GiveUp(
+        "worker 0 on node0 ended with exit code 0 while worker 1 on node1 still trained: the workers take different"
+        " numbers of steps"
+    )
+    assert concluded(Restart("worker-lost"), LOST, left, [finished], []) == uneven
+    assert concluded(Finish(0), Ending(0, ""), finished, [left], []) == uneven
+    assert isinstance(concluded(Restart("worker-lost"), LOST, left, [finished], [2]), Requeue)

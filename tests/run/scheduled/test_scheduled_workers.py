@@ -300,3 +300,22 @@ def test_impossible_engine_is_refused_in_one_sentence(work, words, said):
     assert result.returncode == 2
     assert said in result.stderr.decode()
     assert not os.path.exists(Path(work.folder) / ".oomph")
+
+
+@pytest.mark.parametrize(("rank", "signum"), [(0, signal.SIGTERM), (1, signal.SIGUSR1)])
+def test_signal_while_a_worker_waits_for_the_others_asks_for_another_start(
+    work: Any, rank: int, signum: signal.Signals
+) -> None:
+    work.script(_WORKER)
+    process = _start(work, rank, 2, "--run-dir", "waits")
+    try:
+        assert process.stderr is not None
+        said = b""
+        while b"waits" not in said and (line := process.stderr.readline()):
+            said += line
+        process.send_signal(signum)
+        (ended,) = _ended([process])
+    finally:
+        process.kill()
+    assert ended.code == 75
+    assert f"worker {rank} on 127.0.0.{rank + 1} was stopped by {signum.name} while it waited" in ended.err

@@ -123,7 +123,7 @@ class Ending:
     unkillable: str = ""
     """The reason why the script's process survives SIGKILL, or an empty string if it doesn't."""
     gave_up: str = ""
-    """The reason why the guard gave up, if the script died from that error, or an empty string if not."""
+    """The reason why another start would repeat the error from which the script died, or an empty string if unknown."""
     place: Place | None = None
     """The step that was running, or None if unknown."""
     epoch_over: bool = False

@@ -21,6 +21,7 @@ from oomph.run.policy.decide import (
     Restart,
     is_crash,
 )
+from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd
 
 CONSEQUENCES = frozenset(("worker-lost", "nccl-failure"))
@@ -54,6 +55,20 @@ def _distance(failure: WorkerEnding) -> int:
     if is_crash(ending.returncode) and not failure.is_frozen:
         return 1
     return 2 if failure.is_frozen else 3
+
+
+def left_alone(who: str, after: Sequence[tuple[str, int]]) -> str:
+    """Return why a worker lost the others although none has failed, or an empty string if none had finished.
+
+    Args:
+        who: the worker that was left.
+        after: each worker that had finished by then, and its number of steps, 0 if unknown.
+    """
+    if not after:
+        return ""
+    first, steps = after[0]
+    at = f" after {counted(steps, 'step')}" if steps else ""
+    return f"{first} ended with exit code 0{at} while {who} still trained: the workers take different numbers of steps"
 
 
 class WorkerOutcome(NamedTuple):
@@ -114,6 +129,10 @@ def concluded(
         return action
     if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
         return GiveUp(f"{_failed(cause)}, which another start would repeat")
+    finished = [(each.who, 0) for each in [own, *others] if each.exit_code == 0]
+    left = [each.who for each in [own, *others] if each.is_consequence]
+    if cause is None and not missing and finished and left and (is_done or ending.fault in CONSEQUENCES):
+        return GiveUp(left_alone(left[0], finished))
     if is_done:
         if cause is None and not missing:
             return action

@@ -12,11 +12,13 @@ import json
 import os
 import secrets
 import shlex
+import signal
 import socket
 import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -73,6 +75,27 @@ class GatheringNote(NamedTuple):
     """The script and its arguments, without secrets."""
     refuses: str = ""
     """Why this worker takes no part, or "" if it does."""
+
+
+@contextmanager
+def leaving_if_asked(mine: Allocation) -> Iterator[None]:
+    """Within the block, end the wait for the others if the scheduler asks for it, so that all start again later."""
+
+    def leave(signum: int, _: object) -> None:
+        name = signal.Signals(signum).name
+        raise GatheringError(
+            f"{mine.who} was stopped by {name} while it waited for the others: all have to start again"
+        )
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGUSR1)}
+    heard = [each for each, handler in before.items() if handler != signal.SIG_IGN]
+    for each in heard:
+        signal.signal(each, leave)
+    try:
+        yield
+    finally:
+        for each in heard:
+            signal.signal(each, before[each])
 
 
 def parsed(kind: type[_Values], content: bytes) -> _Values:

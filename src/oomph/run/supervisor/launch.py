@@ -30,7 +30,7 @@ from oomph.run.directory.unfinished import StoredRun, first_trusted, unfinished_
 from oomph.run.directory.workers import directory_beside
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.scheduled.allocation import Allocation, allocation_of
-from oomph.run.scheduled.gathering import Gathering, reachable_name
+from oomph.run.scheduled.gathering import Gathering, leaving_if_asked, reachable_name
 from oomph.run.scheduled.peers import Peers
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.cluster import why_not_formed
@@ -130,7 +130,8 @@ def _supervise(
     if mine is None or mine.workers == 1:
         run, peers = _open(request, command, python), None
     else:
-        run, peers = _gathered(request, command, python, mine)
+        with leaving_if_asked(mine):
+            run, peers = _gathered(request, command, python, mine)
     if run is None and engine is not None:
         raise UsageError("workers on several machines need a run directory that all of them share: give --run-dir")
     settings = Settings(

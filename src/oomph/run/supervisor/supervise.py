@@ -181,7 +181,7 @@ class Supervisor:
                 " the script was stopped here"
             )
         here = around.look_back(gang.pids)
-        cause = self._examining.cause_of(fallen, here)
+        cause = self._examining.cause_of(fallen, here, gang.finished)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
         if self._peers is not None:
             ending = _among_others(ending, self._peers.rank, gang.is_called_off, ended.hang)
