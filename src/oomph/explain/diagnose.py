@@ -16,7 +16,7 @@ from oomph.explain.facts import reader
 from oomph.explain.facts.fact import LogFacts
 from oomph.explain.facts.reader import FactReader
 from oomph.explain.matching import fallback, own_account, systems
-from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
+from oomph.explain.matching.causality import OF_PEERS, FaultPlace
 from oomph.explain.matching.classifier import EvidenceSample
 from oomph.explain.matching.companion_advice import KERAS_MISMATCH, OF_GENERATIONS, named_by_package
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError, is_ordinary
@@ -203,7 +203,7 @@ class _Reading:
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
         """Return all diagnoses, best first, including the fatal error, and those with only a general name."""
         places = {fault: place(hits) for fault, hits in found.items()}
-        follow = consequences(places)
+        follow = self._accounts.consequences(places)
         behind, checked = self._behind_peers(found), self._behind_check(found)
         if behind is not None or checked:
             follow = frozenset(found)
@@ -211,7 +211,8 @@ class _Reading:
         named = self._accounts.added_to(shown, self._catalogue)
         general = checked or (self._fallback(found) if behind is None else [behind])
         ended = {diagnosis.name for diagnosis in general}
-        ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
+        if not (general and self._accounts.ends_with_script_error):
+            ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
     def _set_aside(self, found: Found) -> frozenset[str]:
@@ -257,10 +258,11 @@ class _Reading:
         pending = [hit.last[1] for f in fatal for hit in found[f] if hit.last[0] == self._last.story]
         if any(hit.last[1] == verdict.position and hit.signature.alone for hits in found.values() for hit in hits):
             return []  # a page already matches the error's own words
-        if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
+        survived = pending and self._accounts.ends_with_script_error
+        if pending and not survived and (verdict.name != UNRELATED or verdict.position <= max(pending)):
             return []
-        role = CONSEQUENCE if pending else CAUSE
-        likely = verdict.likely
+        role = CONSEQUENCE if pending and not survived else CAUSE
+        likely = (Likeness(UNRELATED, _CERTAIN),) if survived else verdict.likely
         if is_ordinary(verdict.evidence[-1].text) and (situation := situation_named(self._stated)) is not None:
             likely = (Likeness(situation.fault, situation.confidence),)
         elif verdict.name in GENERAL and (refused := refused_call(self._stated)) is not None:
