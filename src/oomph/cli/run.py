@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from oomph.cli.option_values import checkpoint_interval, every, positive, profile_window, resources, worker_range
+from oomph.cli.option_values import checkpoint_interval, every, positive, profile_window
 from oomph.cli.output import say, write
 from oomph.cli.script_line import usage
+from oomph.cli.worker_options import add_workers, engine_of
 from oomph.errors import OutputError, UsageError
 from oomph.protocol.handover import Guarding
-
-if TYPE_CHECKING:
-    from oomph.run.supervisor.engine import WorkerEngine
 
 SUMMARY = "run a training script, unmodified, and keep it alive through GPU errors"
 
@@ -66,38 +62,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     add("--python", metavar="PY", help="the Python that runs the script (default: oomph's, or the active one)")
     add("--out", metavar="FILE", help="save a notebook with its outputs to FILE (default: NAME.oomph.ipynb beside it)")
-    add(
-        "--workers",
-        metavar="N",
-        type=worker_range,
-        default=(None, 1),
-        help="run the script N times at once, as the workers of one training on this machine, each with its share of"
-        " the GPUs; if one fails, all resume; MIN:MAX with --engine ray: as many as the cluster has room for",
-    )
-    add(
-        "--engine",
-        choices=("local", "env", "ray"),
-        default="local",
-        help="who starts the workers: oomph, on this machine (local); a scheduler such as Slurm or Kubernetes, which"
-        " gives each oomph run its place in the environment (env); or a Ray cluster, on its nodes (ray)",
-    )
-    add(
-        "--address",
-        metavar="ADDR",
-        help="the address of the Ray cluster (default: RAY_ADDRESS, the one on this machine, or a new one here)",
-    )
-    add(
-        "--resources-per-worker",
-        metavar="NAME=N,...",
-        type=resources,
-        help="what each worker gets of the Ray cluster, such as GPU=2,CPU=4 (default: a CPU, and as many GPUs as each"
-        " can have)",
-    )
-    add(
-        "--placement-strategy",
-        choices=("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
-        help="how Ray places the workers on its nodes (default: PACK, on few)",
-    )
+    add_workers(add)
     add("--no-guard", action="store_true", help="supervise and restart, but leave Keras alone")
 
 
@@ -239,7 +204,7 @@ def run(args: argparse.Namespace) -> int:
             workers=args.workers[1],
             fewest_workers=args.workers[0],
             under_scheduler=args.engine == "env",
-            engine=_engine(args),
+            engine=engine_of(args),
             store=args.store,
         )
     )
@@ -250,21 +215,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         _print_summary(outcome.summary.to_json())
     return outcome.exit_code
-
-
-def _engine(args: argparse.Namespace) -> Callable[[str], WorkerEngine] | None:
-    """Return what makes the engine once the Python of the script is known, or None without Ray."""
-    if args.engine != "ray":
-        for name in ("address", "resources_per_worker", "placement_strategy"):
-            if getattr(args, name) is not None:
-                raise UsageError(f"--{name.replace('_', '-')} is for a Ray cluster: add --engine ray, or leave it out")
-        if args.workers[0] is not None:
-            raise UsageError("the number of workers can change only on a Ray cluster: give one, or add --engine ray")
-        return None
-    from oomph.run.engine.ray_engine import PACK, RayEngine
-
-    needs, strategy = args.resources_per_worker or {}, args.placement_strategy or PACK
-    return partial(RayEngine, address=args.address or "", resources=needs, strategy=strategy)
 
 
 def _run_to_resume(named: str | None, runs_dir: str | None) -> str | None:
