@@ -186,7 +186,7 @@ REASONS = [
     (
         because("position-not-saved", why="not a tf.data iterator", kind=NOT_TF_DATA),
         "the position in the data cannot be saved: not a tf.data iterator",
-        "iterate over a tf.data.Dataset",
+        "iterate over a tf.data.Dataset itself",
     ),
     (
         because("position-not-saved", why="taken ahead", kind=TAKEN_AHEAD),
