@@ -194,6 +194,11 @@ REASONS = [
         "assert_cardinality",
     ),
     (
+        because("workers-changed", was=2, now=3),
+        "the number of workers has changed: 2 → 3",
+        "divide a global batch of the same size among any number of workers",
+    ),
+    (
         because("other-origin"),
         "the model had been trained differently before this fit; the restored state is that of the earlier kernel",
         "%oomph fresh",
