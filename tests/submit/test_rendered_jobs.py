@@ -195,15 +195,17 @@ def test_scheduler_that_refuses_or_is_not_there_is_named(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--workers", "2", "train.py"], "one of the arguments --slurm --kubernetes is required"),
-        (["--slurm", "train.py"], "the following arguments are required: --workers"),
+        (["--workers", "2", "train.py"], "oomph submit needs --slurm or --kubernetes"),
+        (["train.py"], "oomph submit needs --slurm or --kubernetes and --workers"),
+        (["--kubernetes", "train.py"], "oomph submit needs --workers, --image and --claim"),
+        (["--slurm", "train.py"], "oomph submit needs --workers"),
         (["--slurm", "--workers", "2"], "script"),
         (["--slurm", "--workers", "2", "nothing.py"], "nothing.py"),
         (["--slurm", "--workers", "2", "notes.ipynb"], "only one process"),
         (["--slurm", "--workers", "2", "--image", "x", "train.py"], "--image is for --kubernetes"),
         (["--slurm", "--workers", "2", "--time", "1;reboot", "train.py"], "--time expects minutes"),
         (["--slurm", "--workers", "2", "--name", "a\n#SBATCH --uid=0", "train.py"], "--name expects"),
-        (["--kubernetes", "--workers", "2", "--claim", "c", "train.py"], "--kubernetes needs --image"),
+        (["--kubernetes", "--workers", "2", "--claim", "c", "train.py"], "oomph submit needs --image"),
         (
             ["--kubernetes", "--workers", "2", "--image", "i", "--claim", "c", "--time", "5", "train.py"],
             "--time is for",

@@ -11,6 +11,7 @@ import sys
 from oomph.cli.option_values import checkpoint_interval, number_of_workers, positive
 from oomph.cli.output import say, write
 from oomph.errors import UsageError
+from oomph.terminal.amounts import listed
 
 SUMMARY = "start a training on several machines through Slurm or Kubernetes"
 
@@ -32,12 +33,12 @@ _LABEL = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's options."""
     parser.usage, parser.epilog = _USAGE, _EPILOG
-    where = parser.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group()
     where.add_argument("--slurm", action="store_true", help="hand a file to sbatch")
     where.add_argument("--kubernetes", action="store_true", help="hand a JobSet to kubectl apply")
     add = parser.add_argument
     add("--dry-run", action="store_true", help="print the file or the manifest, and submit nothing")
-    add("--workers", metavar="N", type=number_of_workers, required=True, help="the number of workers")
+    add("--workers", metavar="N", type=number_of_workers, help="the number of workers")
     add("--gpus", metavar="N", type=positive, default=0, help="the number of GPUs of each worker (default: none)")
     add("--name", metavar="NAME", help="the name of the job (default: the script's)")
     add("--checkpoint-every", metavar="N|TIME", type=checkpoint_interval, help="as for oomph run")
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from oomph.submit import kubernetes, slurm
     from oomph.submit.job import BatchJob
 
+    _check_complete(args)
     job = BatchJob(
         name=_name(args),
         words=_words(args),
@@ -66,6 +68,15 @@ def run(args: argparse.Namespace) -> int:
         write(text)
         return 0
     return _submit(["sbatch"] if args.slurm else ["kubectl", "apply", "-f", "-"], text)
+
+
+def _check_complete(args: argparse.Namespace) -> None:
+    """Raise UsageError that names all options that are missing, and not one after the other."""
+    needed = ("workers", "image", "claim") if args.kubernetes else ("workers",)
+    missing = [] if args.slurm or args.kubernetes else ["--slurm or --kubernetes"]
+    missing += [f"--{name}" for name in needed if getattr(args, name) is None]
+    if missing:
+        raise UsageError(f"oomph submit needs {listed(missing)}")
 
 
 def _words(args: argparse.Namespace) -> tuple[str, ...]:
@@ -111,8 +122,6 @@ def _of_kubernetes(args: argparse.Namespace, option: str) -> str:
     value: str | None = getattr(args, option)
     if args.slurm and value is not None:
         raise UsageError(f"--{option} is for --kubernetes: leave it out")
-    if args.kubernetes and value is None:
-        raise UsageError(f"--kubernetes needs --{option}")
     return value or ""
 
 

@@ -113,8 +113,9 @@ class _Seen:
             site = call_site()
             session.journal.write(LoopSeen(site=site, loops=enclosing_loops(sys._getframe(1)), restored=restored))
             session.say(
-                f"watching the training loop at {site} (a custom loop, which a restart starts over; oomph.steps makes "
-                "it resumable, and @oomph.guard on its step splits batches that do not fit)"
+                f"watching the training loop at {site} (a custom loop, which a restart starts over, unless the script "
+                "restores a checkpoint of its own; oomph.steps makes it resumable, and @oomph.guard on its step splits "
+                "batches that do not fit)"
             )
         if session.pulse.phase in (Phase.OWN_CODE, Phase.LOOP):
             session.pulse.beat(Phase.LOOP)

@@ -65,7 +65,7 @@ NOT_TF_DATA, TAKEN_AHEAD, SHUFFLE_OVER, EARLIER_SHUFFLE, CACHE_FILE = (
 )  # fmt: skip
 """The codes of the reasons why a position in the data cannot be saved, in addition to TensorFlow's own reasons."""
 _OF_POSITIONS = {
-    NOT_TF_DATA: "in a custom loop, iterate over a tf.data.Dataset; under a strategy there is no remedy",
+    NOT_TF_DATA: "iterate over a tf.data.Dataset itself, where no strategy has to divide it",
     SHUFFLE_OVER: "nothing to change in the script: near the end of an epoch, after its shuffle, no position is saved",
     EARLIER_SHUFFLE: "let only one shuffle() draw a new order for each epoch, after cache() and any other; leave the "
     "others out, or give them reshuffle_each_iteration=False",

@@ -44,7 +44,7 @@ CALLS = {
 }
 """Maps each graph operation to the call that it most likely comes from, if nothing else is known."""
 _UNGUARDED = "supervised only: no micro-batches, no checkpoints"
-SUPERVISED = f"{_UNGUARDED}; a restart starts it over"
+SUPERVISED = f"{_UNGUARDED}; a restart starts it over, unless the script restores a checkpoint of its own"
 
 
 def instead_of(*calls: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oomph.journal.journal import Event
 from oomph.protocol.progress import Progress
-from oomph.run.policy.decide import Finish, Ledger, Requeue, Restart, decide, record
+from oomph.run.policy.decide import Ending, Finish, Ledger, Requeue, Restart, decide, record
 from oomph.run.policy.examination import Trail, examine
 from oomph.run.policy.ladder import Change
 from oomph.run.report.account import restart_line
@@ -67,6 +67,14 @@ def test_crash_between_epochs_does_not_skip_a_batch() -> None:
         assert isinstance(again, Restart)
         assert (again.change is None) is is_over
         assert f"at {place}" in restart_line(ending, at, 2)
+
+
+def test_restart_line_of_a_custom_loop_leaves_open_what_the_script_restores() -> None:
+    line = restart_line(Ending(-9, "killed", worker=1), Progress(1, -1, 0, 0, 19, 0), 2)
+    assert line == (
+        "worker 1 was killed by SIGKILL in a training loop (19 steps done, 0 saved); starting attempt 2 from the"
+        " beginning, unless the script restores a checkpoint of its own"
+    )
 
 
 def test_restart_line_states_the_smaller_micro_batch_size() -> None:

@@ -186,12 +186,17 @@ REASONS = [
     (
         because("position-not-saved", why="not a tf.data iterator", kind=NOT_TF_DATA),
         "the position in the data cannot be saved: not a tf.data iterator",
-        "iterate over a tf.data.Dataset",
+        "iterate over a tf.data.Dataset itself",
     ),
     (
         because("position-not-saved", why="taken ahead", kind=TAKEN_AHEAD),
         "the position in the data cannot be saved: taken ahead",
         "assert_cardinality",
+    ),
+    (
+        because("workers-changed", was=2, now=3),
+        "the number of workers has changed: 2 → 3",
+        "divide a global batch of the same size among any number of workers",
     ),
     (
         because("other-origin"),

@@ -91,6 +91,8 @@ def restart_line(ending: Ending, progress: Progress | None, attempt: int, change
     if progress is None:
         return f"{who} {how}; starting attempt {attempt}{changed}"
     origin = "from the last checkpoint" if progress.saved else "from the beginning"
+    if progress.fit < 0 and not progress.saved:
+        origin = "from the beginning, unless the script restores a checkpoint of its own"
     return f"{who} {how} {progress.in_words}; starting attempt {attempt} {origin}{changed}"
 
 
