@@ -54,7 +54,7 @@ class _Option(NamedTuple):
 
 
 class _Verb(NamedTuple):
-    """What can follow a verb."""
+    """The words that can follow a verb."""
 
     name: str
     purpose: str

@@ -73,7 +73,10 @@ def resources(text: str) -> dict[str, float]:
         if not _RESOURCE.fullmatch(name.strip()) or not _AMOUNT.fullmatch(amount.strip()):
             raise UsageError(f"--resources-per-worker expects NAME=AMOUNT, as in GPU=2,CPU=4, not {part}")
         found[name.strip()] = float(amount)
-    return {name: amount for name, amount in found.items() if amount}
+    needs = {name: amount for name, amount in found.items() if amount}
+    if not needs:
+        raise UsageError(f"--resources-per-worker {text}: each worker needs more than 0 of something, such as CPU=1")
+    return needs
 
 
 def nth_fit(text: str) -> int:

@@ -56,7 +56,7 @@ field is left out if it does not apply or was not measured.
 
 
 class _Field(NamedTuple):
-    """What the source says about a field of an event."""
+    """The description of a field of an event in the source."""
 
     type: str
     meaning: str

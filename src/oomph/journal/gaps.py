@@ -32,7 +32,7 @@ class JournalGap(NamedTuple):
     """A part of a run's journal that cannot be read."""
 
     text: str
-    """What is missing, as a sentence."""
+    """A sentence that says what is missing."""
     hides_events: bool = True
     """True if events were lost, so that nobody knows all that happened."""
 

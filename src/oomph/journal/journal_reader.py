@@ -37,7 +37,7 @@ _NAME = re.compile("([0-9]{1,9})-.*")
 _NEWEST_BYTES, _NEWEST_EVENTS = 1 << 18, 1000
 """The part of each file that a reader of the newest events reads, and the least number of events that it keeps."""
 _LASTING = "finding"
-"""How the names of events begin that such a reader keeps whatever their age: a finding lasts until its end."""
+"""The beginning of the names of events that such a reader keeps at any age: a finding lasts until its end."""
 _MOST_OF_SOME = 16 << 20
 """The most bytes that a reader of some kinds of event reads of a run. What the supervisor writes in an attempt is a
 thousandth of that."""

@@ -270,7 +270,7 @@ def _forget_eager() -> None:
 
 
 _known: WeakKeyDictionary[Any, tuple[int, bool]] = WeakKeyDictionary()
-"""For each function examined, its number of traces, and True if any of them draws from state inside kernels."""
+"""The number of traces of each function examined, and True if any of them draws from state inside kernels."""
 
 
 def functions_with_draws(functions: Iterable[Any]) -> list[Reason]:

@@ -253,7 +253,7 @@ class _Process:
         return max(self.resident_bytes - self.elsewhere, 0)
 
     def expect_nothing_new(self) -> None:
-        """Until its share is read, count no memory of a new process: a fork shares all of it at first."""
+        """Count no memory of a new process until its share is read: a fork shares all of it at first."""
         if not self.is_shared:
             self.elsewhere = self.resident_bytes
 

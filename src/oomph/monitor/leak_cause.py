@@ -40,7 +40,7 @@ CauseKind = Literal["counted", "kept by key", "container", "buffer", "child", "u
 
 @dataclass(frozen=True)
 class LeakCause:
-    """What grows in a leak, and what to do about it."""
+    """The cause of a leak, and what to do about it."""
 
     kind: CauseKind
     """The kind of evidence: objects that are counted; the same, but kept in a dict that the script searches before it

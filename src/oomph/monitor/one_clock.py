@@ -30,7 +30,7 @@ class OneClock:
     readings: Mapping[int, Sequence[PaceReading]] = field(default_factory=dict)
     """The readings of each worker, by rank."""
     ahead: Mapping[int, float] = field(default_factory=dict)
-    """By how many seconds the clock of a worker's machine is ahead of the first one's, where it differs."""
+    """The seconds by which the clock of each worker's machine is ahead of the first one's, where it differs."""
 
 
 def on_one_clock(paces: Sequence[Pace]) -> OneClock:

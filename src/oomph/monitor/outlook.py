@@ -9,7 +9,7 @@ from typing import Any, Literal
 from oomph.terminal.amounts import counted
 
 _SOON_SECONDS = 24 * 3600.0
-"""If the end of training is unknown, a limit that will be reached within this time, in seconds, is worth a warning."""
+"""The seconds within which a limit has to be reached to be worth a warning, if the end of training is unknown."""
 _UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 _MIB, _GIB = 1 << 20, 1 << 30
 

@@ -63,7 +63,7 @@ class Pace:
     owner: ProcessIdentity
     """The process that wrote last."""
     readings: tuple[PaceReading, ...]
-    """At least one, the newest last. Attempts follow one another, and counters start anew in each."""
+    """The readings, at least one, the newest last. Attempts follow one another, and counters start anew in each."""
 
     @property
     def newest(self) -> PaceReading:

@@ -16,12 +16,12 @@ from typing import NamedTuple
 from oomph.monitor.pace import PaceReading, of_newest_attempt
 
 _LATE = 0.1
-"""By how much of a step a worker's own time must exceed that of the others for them to wait for it: oomph's own."""
+"""The share of a step by which a worker's own time must exceed that of the others for them to wait for it."""
 _ALWAYS = 0.8
 """The share of the compared parts of the training in which it must: chance names one worker here, another there."""
 _LEAST_PARTS, _MOST_PARTS, _LEAST_STEPS = 10, 30, 20
 _TOGETHER = 0.1
-"""By how much the step times may differ among workers that wait for one another."""
+"""The share by which the step times may differ among workers that wait for one another."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Window:
 
     @property
     def cause(self) -> LeakCause | None:
-        """What grows in the script's memory, or None if too little is known."""
+        """The cause of growth in the script's memory, or None if too little is known."""
         if not self._is_cause_known:
             shares = [ProcessGrowth(one.pid, one.name, one.is_script, points) for one, points in self._shares.values()]
             self._cause, self._is_cause_known = cause_of(self._censuses, shares), True

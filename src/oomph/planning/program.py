@@ -13,13 +13,13 @@ class Storage(Enum):
     """The storage of an operation's outputs."""
 
     NEW = "new"
-    """In newly allocated memory."""
+    """Newly allocated memory."""
     FORWARDED = "forwarded"
-    """In the memory of an input of the same size that nothing else needs, or in newly allocated memory."""
+    """The memory of an input of the same size that nothing else needs, or newly allocated memory."""
     SHARED = "shared"
-    """In the memory of the input with the same index, or of the first input if there are fewer."""
+    """The memory of the input with the same index, or of the first input if there are fewer."""
     HELD = "held"
-    """In memory that persists from step to step: constants and variables."""
+    """Memory that persists from step to step: constants and variables."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class ProcessIdentity(NamedTuple):
     boot: str = _UNKNOWN
     """The kernel's boot ID. After a reboot, the PID belongs to a different process."""
     began: str = _UNKNOWN
-    """When the process started, in ticks since boot. A process that reuses the PID started later."""
+    """The time at which the process started, in ticks since boot. A process that reuses the PID started later."""
 
     @classmethod
     def here(cls, pid: int | None = None) -> ProcessIdentity:

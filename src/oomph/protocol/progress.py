@@ -36,18 +36,18 @@ class Phase(enum.IntEnum):
     TRACING = 2
     STEP = 3
     EPOCH_START = 4
-    """From the start of an epoch to the end of its first step, while shuffle buffers fill up."""
+    """The time until the end of an epoch's first step, while shuffle buffers fill up."""
     EPOCH_END = 5
-    """From the last step of an epoch to the next epoch, while callbacks run."""
+    """The time between the last step of an epoch and the next epoch, while callbacks run."""
     VALIDATION_START = 6
-    """From the start of validation to the end of its first step."""
+    """The time until the end of the first step of a validation."""
     VALIDATION = 7
     CHECKPOINT = 8
     RESUMING = 9
     LOOP = 10
     """Steps of a custom training loop."""
     RECOVERING = 11
-    """From an out-of-memory error in a step to its completion. Every further error takes TensorFlow 10 s."""
+    """The time from an out-of-memory error in a step to its completion. Every further error takes TensorFlow 10 s."""
 
     @property
     def words(self) -> str:
@@ -145,7 +145,7 @@ class Progress(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """Where the training is, and how many of its steps are saved."""
+        """The place of the training, and how many of its steps are saved."""
         at = place_in_words(self.fit, self.epoch, self.step, self.is_epoch_over)
         place = f"at {at}" if self.fit >= 0 else "in a training loop"
         return f"{place} ({counted(self.steps, 'step')} done, {self.saved:,} saved)"

@@ -62,12 +62,12 @@ class Marking:
     colour: int | None = None
     """The number of the curve in whose colour it is drawn, or None for that of its kind."""
     label: str = ""
-    """What stands in its dot: the number of the incident."""
+    """The text in its dot: the number of the incident."""
 
 
 @dataclass(frozen=True)
 class TimeLine:
-    """What all charts of a run share: its time, and what happened in it."""
+    """The time that all charts of a run share, and what happened in it."""
 
     begin: float
     end: float

@@ -1,4 +1,4 @@
-"""What a run ran on, in rows: its command, Python, packages, GPUs and machine. Pure. No values of variables."""
+"""The environment of a run, in rows: its command, Python, packages, GPUs and machine. Pure. No values of variables."""
 
 from __future__ import annotations
 

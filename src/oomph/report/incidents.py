@@ -32,7 +32,7 @@ class ReportedIncident:
     time: float
     place: str
     evidence: tuple[str, ...]
-    """What showed it, as printed or measured."""
+    """The evidence, as printed or measured."""
     decision: str
     why: tuple[str, ...]
     """The rules that led to the decision."""

@@ -21,7 +21,7 @@ _STEP = "train"
 """The mark of a step, which `oomph run --profile` and TensorBoard's callback set."""
 _EAGER = "EagerLocalExecute: "
 _FUNCTION = "__"
-"""How the names of functions begin, whose operations have events of their own."""
+"""The beginning of the names of functions, whose operations have events of their own."""
 _INPUT = ("IteratorGetNext", "MultiDeviceIteratorGetNext")
 _COMPUTES = "::DoCompute"
 _TO_DEVICE, _TO_HOST = ("MemcpyH2D", "CopyHostToDevice"), ("MemcpyD2H", "CopyDeviceToHost")
@@ -36,7 +36,7 @@ class ProfiledOperation:
 
     name: str
     origin: str
-    """What XLA compiled it from, or an empty string."""
+    """The operation that XLA compiled it from, or an empty string."""
     calls: int
     seconds: float
     """Its own time, without that of operations within it."""
@@ -53,7 +53,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class ProfileFigures:
-    """What the steps of a trace spent their time on."""
+    """The use of time in the steps of a trace."""
 
     steps: int
     """The number of marked steps; several that are executed at once have one mark."""

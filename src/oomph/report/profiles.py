@@ -55,7 +55,7 @@ class Profiles:
 
     taken: Sequence[ReportedProfile] = ()
     missing: Sequence[str] = ()
-    """What was not recorded, and why, in words."""
+    """The traces that were not recorded, and why, in words."""
     opens: str = ""
     """The command that shows the traces, if there are any."""
 

@@ -71,7 +71,7 @@ class RecordedWorkers:
     straggler: Straggler | None = None
     """The worker that the others waited for in the newest attempt, if the readings prove that there is one."""
     ahead: Mapping[int, float] = field(default_factory=dict)
-    """By how many seconds the clock of a worker's machine is ahead of the first one's, where it differs."""
+    """The seconds by which the clock of each worker's machine is ahead of the first one's, where it differs."""
 
     @property
     def slowest_first(self) -> list[RecordedWorker]:

@@ -51,7 +51,7 @@ class Plane(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What to read of a trace, which has many more events than a report tells of."""
+    """The part of a trace to read, since it has many more events than a report tells of."""
 
     planes: Callable[[str], bool]
     """True for the name of a plane to read."""

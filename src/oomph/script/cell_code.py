@@ -68,7 +68,7 @@ class _Statement:
     digest: str
     assigned: frozenset[str]
     changed: tuple[tuple[str, str], ...]
-    """What it changes in place: the change, such as "model.compile()", and the object's name."""
+    """Its changes in place: the change, such as "model.compile()", and the object's name."""
     read: frozenset[str]
     read_later: frozenset[str]
     """The names that the functions in it read whenever they are called."""

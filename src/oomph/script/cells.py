@@ -12,7 +12,6 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -27,30 +26,9 @@ _TEXTS = ("expr", "cell", "stmt")
 """The local variables in which the functions of `%time` and `%timeit` hold the text that they run, preferred first."""
 
 
-@dataclass(frozen=True)
-class NotebookCell:
-    """A cell that has run or is running."""
-
-    count: int | None
-    """Its execution count, or None if unknown."""
-    id: str | None
-    """Its id in the notebook, or None if the cell is not running or the front end has not sent the id."""
-    source: str
-    """Its text, with magics as calls; empty if unknown."""
-
-
 def is_cell(path: str) -> bool:
     """True if a file name belongs to a cell."""
     return names_cell(path) or path in _counts()
-
-
-def cell_of(path: str) -> NotebookCell | None:
-    """Return the cell that a file name belongs to, or None for other files."""
-    if not is_cell(path):
-        return None
-    counts = _counts()
-    is_latest = path in counts and counts[path] == max(counts.values())
-    return NotebookCell(_count(path), _id_in_request() if is_latest else None, text_of(path))
 
 
 def site_at(path: str, line: int) -> str:

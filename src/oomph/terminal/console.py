@@ -105,7 +105,7 @@ class SharedOutput:
         there = self._there()
         self._first = 0 if there is None else there.st_mtime_ns
         self._written: int | None = None
-        """When oomph last wrote a line, in nanoseconds of the kernel's clock, or None before the first line."""
+        """The time of oomph's last line, in nanoseconds of the kernel's clock, or None before the first line."""
         self._until = 0.0
         """The monotonic time until which a message belongs to the current series."""
         self._at_once = _AT_ONCE_SECONDS

@@ -89,7 +89,7 @@ _DETAILS = (
     _Detail(False, False, 0, grid=True, whole=True),
     _Detail(False, False, 0, grid=True),
 )
-"""From the most to the least detailed."""
+"""The levels of detail, most detailed first."""
 
 
 class _Rank(enum.IntEnum):

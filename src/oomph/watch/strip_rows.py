@@ -33,7 +33,7 @@ class Canvas(NamedTuple):
     until: float
     """The Unix time at the right end of the curves."""
     end: str
-    """That time in words."""
+    """The same time in words."""
     marks: Marks
 
 

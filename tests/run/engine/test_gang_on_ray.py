@@ -176,6 +176,19 @@ def test_gang_starts_with_what_there_is_and_grows_at_the_next_restart(work):
     assert work.document("summary.json")["reasons"][0]["code"] == "workers-changed"
 
 
+def test_worker_that_cannot_join_fails_the_run_in_one_sentence(work):
+    result = _run(
+        work,
+        "together()\nif rank == 0: Path(json.loads(os.environ['OOMPH_HANDOVER'])['run_dir'], 'workers/2').touch()\n"
+        "if rank == 1: note('room'); os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(50)",
+        "--workers=1:4",
+    )
+    assert result.returncode == 2, result.stderr
+    assert b"workers/2 cannot be written: 2 is a link, or not a folder" in b"".join(result.stderr.split(b"\n"))
+    assert b"Traceback" not in result.stderr
+    assert work.document("run.json")["status"] == "failed"
+
+
 @pytest.mark.slow
 def test_gang_goes_on_with_fewer_once_a_lost_node_stays_away(work):
     result = _run(work, _LOST, "--workers=1:2", environ={"FAKE_RAY": '{"cpus": [1, 1]}'})
@@ -205,6 +218,7 @@ def test_elastic_run_is_resumed_with_what_there_is(work):
         (["--workers=3:2"], "--workers 3:2: the first number has to be smaller than the second"),
         (["--workers=2:x"], "--workers expects a whole number from 1 to "),
         (["--resources-per-worker=GPU"], "--resources-per-worker expects NAME=AMOUNT, as in GPU=2,CPU=4, not GPU"),
+        (["--resources-per-worker=GPU=0"], "--resources-per-worker GPU=0: each worker needs more than 0 of something"),
     ],
 )
 def test_options_that_do_not_fit_are_one_sentence(work, options, said):

@@ -1,4 +1,4 @@
-"""What is decided about Ray without Ray: shares of GPUs, versions, addresses."""
+"""The decisions about Ray that need no Ray: shares of GPUs, versions, addresses."""
 
 from __future__ import annotations
 

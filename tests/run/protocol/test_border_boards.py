@@ -1,4 +1,4 @@
-"""What workers say about borders reaches the others: in mapped memory at once, in a shared folder within seconds."""
+"""Words of a worker about borders reach the others: in mapped memory at once, in a shared folder within seconds."""
 
 from __future__ import annotations
 

@@ -490,7 +490,7 @@ def test_script_that_finished_after_a_stop_request_is_not_exact(told: Event) -> 
 # -- attempts about which nothing is known ----------------------------------------------------------------------------
 
 ENDED = happened(1, "attempt-ended", returncode=None, steps=0, saved=0)
-"""What --resume writes for an attempt whose journal is gone."""
+"""The event that --resume writes for an attempt whose journal is gone."""
 REASON = ("there is no record of an earlier attempt",)
 
 

@@ -38,7 +38,7 @@ together()
 
 
 class Ended(NamedTuple):
-    """How one `oomph run` of a gang ended."""
+    """The end of one `oomph run` of a gang."""
 
     code: int
     out: str

@@ -91,6 +91,14 @@ def test_joining_worker_gets_what_the_first_one_has_as_if_it_had_written_it(work
     assert is_sealed_with(first.path / "checkpoints" / NEWEST, key_of(first.path, first.record.entropy))
 
 
+def test_worker_may_join_again_before_there_is_a_newer_checkpoint(workers) -> None:
+    first, joining = workers
+    for _ in range(3):
+        share_checkpoints(first, joining)
+    mine = joining.path / "checkpoints"
+    assert sorted(path.name for path in mine.iterdir()) == [f"refused-{NEWEST}", NEWEST]
+
+
 def test_copy_of_a_checkpoint_from_elsewhere_is_not_sealed(workers) -> None:
     first, joining = workers
     for proof in ("SHA256SUMS", "SEAL"):

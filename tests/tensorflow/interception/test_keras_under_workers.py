@@ -187,7 +187,7 @@ def test_chief_is_the_first_worker_unless_the_cluster_names_another(cluster, tas
 
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_batches_are_run_one_by_one_until_the_data_ends(count):
-    """Like Keras' own function, which has no result to return if there is no batch, and must not be asked for one."""
+    """Keras' own function has no result to return if there is no batch, and must not be asked for one."""
 
     def function(iterator):
         for _, batch in zip(range(2), iterator, strict=False):

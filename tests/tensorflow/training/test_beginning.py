@@ -1,4 +1,4 @@
-"""What changed between two starts of the same fit."""
+"""The changes between two starts of the same fit."""
 
 from __future__ import annotations
 

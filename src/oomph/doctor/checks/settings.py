@@ -205,7 +205,7 @@ _DEBUG_VARIABLES = {
         "no-kernel-image",
     ),
 }
-"""For each variable, the values that matter, their effect, and the fault that they lead to."""
+"""The values that matter of each variable, their effect, and the fault that they lead to."""
 
 
 @check(

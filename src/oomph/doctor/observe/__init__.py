@@ -70,7 +70,7 @@ class _Parts:
 
     def __init__(self) -> None:
         self.unread: dict[str, str] = {}
-        """For each part of the snapshot that could not be observed, the reason why."""
+        """The reason why each missing part of the snapshot could not be observed."""
 
     def take(self, name: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
         """Return what `look` returns, or `otherwise` if it fails."""

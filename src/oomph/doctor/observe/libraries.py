@@ -46,7 +46,7 @@ WHEELS = {
     "libnccl": "nccl",
     "libcupti": "cuda-cupti",
 }
-"""For each library, the stem of the wheel that contains it: "cublas" for nvidia-cublas-cu12."""
+"""The stem of the wheel that contains each library: "cublas" for nvidia-cublas-cu12."""
 _SUFFIX = re.compile(r"\.so\.(\d+(?:\.\d+)+)\Z")
 
 

@@ -57,9 +57,9 @@ class GradientCapture:
     def __init__(self, frame: MicroBatchSlice, summed: bool = False) -> None:
         self._frame, self._summed = frame, summed
         self.optimizers: list[Any] = []
-        """For each call to `apply`, its optimizer."""
+        """The optimizer of each call to `apply`."""
         self.variables: list[list[Any]] = []
-        """For each call, the variables that its gradients belong to."""
+        """The variables that the gradients of each call belong to."""
         self.gradients: list[list[Any]] = []
         self._scaled: set[int] = set()
         self._before: set[str] | None = None
@@ -252,9 +252,9 @@ class MicroBatchMetrics:
         self._model = model
         self.handed = Handed()
         self.means: list[Any] = []
-        """For each value in `handed`, the metric that it belongs to."""
+        """The metric that each value in `handed` belongs to."""
         self.foreign: list[Any] = []
-        """For each pair of arguments in `handed`, the metric that it belongs to."""
+        """The metric that each pair of arguments in `handed` belongs to."""
         self._results: list[tuple[Any, Any]] = []
 
     @staticmethod

@@ -50,9 +50,9 @@ class MicroBatchOutputs(NamedTuple):
     logs: list[Any]
     """The leaves of the nest returned by the user's step."""
     gradients: list[list[Any]]
-    """For each optimizer call, the gradients of its variables, multiplied by the micro-batch's share."""
+    """The gradients of each optimizer call, multiplied by the micro-batch's share."""
     sizes: dict[str, Any]
-    """For each sparse gradient with several pieces, keyed by number, the sizes of its pieces as int64 [pieces]."""
+    """The sizes of the pieces of each sparse gradient that has several, keyed by number, as int64 [pieces]."""
     divisors: list[Any]
     terms: list[Any]
     values: list[Any]
@@ -104,9 +104,9 @@ class MicroBatchStep:
         self.structure: Any = None
         """The nest returned by the step."""
         self.sources: list[Any] = []
-        """For each leaf of `structure`, the metric that it is the result of, or None."""
+        """The metric of which each leaf of `structure` is the result, or None."""
         self.batched_logs: list[bool] = []
-        """For each leaf, True if it has one entry per sample. The next two attributes do the same for metric inputs."""
+        """True for each leaf that has one entry per sample. The next two attributes say the same of metric inputs."""
         self.batched_values: list[bool] = []
         self.pieces: dict[int, tuple[Piece, ...]] = {}
         """The pieces of each sparse gradient, keyed by the gradient's number."""

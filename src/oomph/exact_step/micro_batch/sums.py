@@ -119,7 +119,7 @@ class MergedMetrics:
         self._outputs: list[list[MicroBatchOutputs]] = []
         self._sizes: list[list[int]] = []
         self.summed: dict[str, list[bool]] = {}
-        """For "values" and "logs", flags for the numbers that the probe found to be sums over samples."""
+        """The flags, for "values" and "logs", of the numbers that the probe found to be sums over samples."""
         self._compiled = compiled(self._update)
 
     def start(self) -> None:

@@ -57,7 +57,7 @@ class Words(NamedTuple):
     readings: frozenset[bytes] = frozenset()
     """Words in lines with readings, more of which are kept than of other lines that differ only in numbers."""
     beginnings: frozenset[bytes] = frozenset()
-    """Like `wanted`, but for literals that may be the start of a longer word, as in `hipErrorUnknown`."""
+    """Words as in `wanted` that may also be the start of a longer word, as in `hipErrorUnknown`."""
     condense: Callable[[bytes], bytes] = bytes
     """A function that shortens long reports in a block before anything else. It must keep every line, even if empty."""
 

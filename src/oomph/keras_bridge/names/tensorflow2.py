@@ -90,14 +90,13 @@ class TensorFlow2:
         "tensorflow.python.data.ops.structured_function", "_func", Feature.CHECKING | Feature.OBJECTS
     )
     original_dataset = Attribute(_INPUT, "_original_dataset", _RESUME)
+    """The dataset that a distributed one divides among replicas and workers."""
     input_options = Attribute(_INPUT, "_options", Feature.SEVERAL_WORKERS)
     iterators_of_workers = Attribute(_INPUT, "_iterators", Feature.SEVERAL_WORKERS)
     generator_state = Attribute(_DATASETS, "_GeneratorState", Feature.OBJECTS)
     generator = Attribute(_DATASETS, "_generator", Feature.OBJECTS)
     dataset_of_iterator = Attribute(_ITERATORS, "_dataset", _RESUME)
     iterator_spec = Attribute(_ITERATORS, "_type_spec", _STEP)
-    whole_dataset = Attribute("tensorflow.python.distribute.input_lib", "_original_dataset", _RESUME)
-    """The dataset that a distributed one divides among replicas and workers."""
     element_spec = Attribute("tensorflow.python.data.ops.optional_ops", "_element_spec", _STEP)
     spec_of_each_replica = Attribute("tensorflow.python.distribute.values", "_value_specs", _RESUME)
     owned_iterator = Global(_ITERATORS, "OwnedIterator", Feature.INPUT_WAIT)
@@ -137,7 +136,6 @@ class TensorFlow2:
     eager_generator = Attribute("tensorflow.python.eager.context", "_rng", _RESUME)
     global_seed = Global("tensorflow.python.eager.context", "global_seed", _RESUME)
     global_generator = Global("tensorflow.python.ops.stateful_random_ops", "global_generator", _RESUME)
-    seed_of_pipelines = Global("tensorflow.python.data.util.random_seed", "get_seed", Feature.SEEDS)
     stateful_random_ops = _random(
         _STEP | Feature.SEEDS, "gen_random_ops",
         "random_standard_normal", "truncated_normal", "random_uniform", "random_uniform_int", "random_shuffle",

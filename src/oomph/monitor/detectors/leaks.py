@@ -39,7 +39,7 @@ _FEW_EPOCHS = 10
 _EACH_FIT = 0.4
 """The minimum share of growth across two fits that each of them must cover."""
 _LEAK_SOON_SECONDS, _LEAK_LASTING_SECONDS = 3600.0, 50 * 60.0
-"""If the end of training is unknown, growth is reported early only if it will reach the limit within the first of these
+"""Growth whose training has no known end is reported early only if it will reach the limit within the first of these
 times, in seconds, or has lasted for the second."""
 _LARGE_STEPS = 1000
 """The number of steps that messages use as the unit for growth within epochs."""

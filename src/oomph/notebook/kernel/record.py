@@ -52,7 +52,7 @@ class ExecuteRequest:
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """What one kernel process has executed, is executing, and has yet to execute."""
+    """The cells that one kernel process has executed, is executing, and has yet to execute."""
 
     pid: int
     first: int = 1

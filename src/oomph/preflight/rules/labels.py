@@ -198,7 +198,7 @@ def _is_handled(training: Training, output: Output) -> bool:
 _MOST_UNITS = 1000
 """An output with more units is considered a vocabulary, only part of which occurs in a sample."""
 _ROWS_PER_UNIT = 20
-"""With fewer samples per unit than this, classes may be missing by chance."""
+"""The number of samples per unit below which classes may be missing by chance."""
 
 
 @rule(

@@ -273,7 +273,7 @@ def accuracy_of_regression(training: Training) -> Iterator[CheckFinding]:
 _OF_PROBABILITIES = ("precision", "recall", "f1_score", "binary_accuracy", "false_positives", "true_positives")
 _GIVES_PROBABILITIES = ("sigmoid", "softmax")
 _BY_NAME = ("accuracy", "acc")
-"""With a binary loss, Keras treats these names as binary_accuracy with a threshold of 0.5."""
+"""The names that Keras treats as binary_accuracy with a threshold of 0.5 if the loss is binary."""
 
 
 @rule(

@@ -138,7 +138,7 @@ def zero_gradients(training: Training) -> Iterator[CheckFinding]:
 
 
 _MOSTLY_DEAD = 0.9
-"""With the usual initialisation, about half of a unit's values are 0, but hardly any unit is 0 for all samples."""
+"""The share of units that are 0 for all samples. The usual initialisation makes about half of a unit's values 0."""
 _FEWEST_UNITS = 8
 _FEWEST_SAMPLES = 8
 
@@ -306,7 +306,7 @@ def vanishing_gradient(training: Training) -> Iterator[CheckFinding]:
 
 
 _MOSTLY_SATURATED = 0.9
-"""With the usual initialisation and inputs of about 1, under 1 % of values are at the ends of the range."""
+"""The share of values at the ends of the range. The usual initialisation and inputs of about 1 put under 1 % there."""
 
 
 @rule(

@@ -267,7 +267,7 @@ def validation_lacks_classes(training: Training) -> Iterator[CheckFinding]:
 
 _FEWEST_ROWS, _NEARLY_ALL, _SOME_SHARE = 20, 0.95, 0.02
 _MOST_ALIKE = 0.05
-"""If a larger share of the training samples is repeated, few are distinct anyway."""
+"""The share of repeated training samples above which few are distinct anyway."""
 
 
 @rule(

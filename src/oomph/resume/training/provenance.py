@@ -90,7 +90,7 @@ def facts_around() -> Facts:
 def data_facts(epochs: Any) -> dict[str, Any]:
     """Read the facts about the data from Keras' epoch iterator."""
     dataset = KERAS.distributed_dataset.get(epochs)
-    spec = getattr(TENSORFLOW.whole_dataset.get(dataset, dataset), "element_spec", None)
+    spec = getattr(TENSORFLOW.original_dataset.get(dataset, dataset), "element_spec", None)
     adapter = getattr(epochs, "data_adapter", None)  # not from the iterator itself, whose count changes
     return {"elements of the data": str(spec), _BATCHES: _plain(getattr(adapter, "num_batches", None))}
 

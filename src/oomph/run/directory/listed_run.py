@@ -38,7 +38,7 @@ class ListedRun(NamedTuple):
     record: RunRecord | None
     """The contents of run.json, or None if it cannot be read."""
     changed: float
-    """When the run last changed, as Unix time."""
+    """The Unix time at which the run last changed."""
     state: str | None = None
     """The state as in `oomph explain RUN --json` or, for a run that has ended, its status. Without a record, None, or
     that of an `oomph.Monitor`."""

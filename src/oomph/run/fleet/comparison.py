@@ -31,7 +31,7 @@ class MachineVisit(NamedTuple):
     script: str
     attempts: int
     faults: Mapping[str, tuple[int, float]]
-    """For each fault there, and for `ANY`: the number of attempts that had it, and the last time."""
+    """The number of attempts that had each fault, or `ANY`, and the last time."""
 
 
 class FaultCount(NamedTuple):
@@ -41,7 +41,7 @@ class FaultCount(NamedTuple):
     runs: int
     attempts: int
     last: float
-    """When it was last seen, as Unix time."""
+    """The Unix time at which it was last seen."""
     last_run: Path
 
 

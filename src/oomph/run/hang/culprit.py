@@ -9,7 +9,7 @@ from oomph.run.hang.limits import Hang
 
 
 class Standing(NamedTuple):
-    """Where one worker stands while none of them makes progress."""
+    """The place where one worker stands while none of them makes progress."""
 
     rank: int
     hang: Hang

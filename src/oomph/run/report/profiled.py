@@ -21,7 +21,7 @@ from oomph.terminal.amounts import counted
 FOLDER = "profile"
 """The folder of the traces in a run directory. TensorBoard and XProf look for `plugins/profile` in it."""
 ENDED, INTERRUPTED, OTHER_PROFILER, FAILED = "ended", "interrupted", "other-profiler", "failed"
-"""Why a trace ends before the window does: the training ended, or was stopped, or the script started a profiler."""
+"""The reasons why a trace ends before the window: training ended or was stopped, or the script started a profiler."""
 _WHY_CUT: Mapping[str, str] = MappingProxyType(
     {ENDED: "the training ended there", INTERRUPTED: "the process ended there",
      OTHER_PROFILER: "the script started a profiler of its own"}

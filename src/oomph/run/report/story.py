@@ -123,7 +123,7 @@ class Story:
     improvement: str = ""
     """The one change to the script that would improve the result."""
     gap: str = ""
-    """What was lost of the journal, as a sentence, or an empty string if it is whole."""
+    """A sentence that says what was lost of the journal, or an empty string if it is whole."""
 
     def __repr__(self) -> str:
         outcome = shown_line(shortened(self.outcome, _LONGEST_OUTCOME))
@@ -191,7 +191,7 @@ def story_of(
 
 
 _ENDED = {"failed": "failed", "gave-up": "gave up"}
-"""How a run has ended, by its status in run.json, if its exit code is unknown."""
+"""The words for how a run has ended, by its status in run.json, if its exit code is unknown."""
 
 
 def _outcome(summary: Summary, faults: int, end: str, ended: str, lacks: str) -> str:

@@ -160,7 +160,7 @@ class Chronicle:
             self.write(KernelLogRead(lines=judged.kernel_lines[-_MOST_KERNEL_LINES:]))
 
     def close_lost_attempt(self) -> Ledger:
-        """On `--resume`, record the end of an attempt whose supervisor was killed, and return the ledger."""
+        """Record the end of an attempt whose supervisor was killed, for `--resume`, and return the ledger."""
         if self._run_dir is None or self.attempt == 0:
             return Ledger()
         events = read_journal(self._run_dir, self.attempt)

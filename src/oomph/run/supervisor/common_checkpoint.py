@@ -59,6 +59,7 @@ def share_checkpoints(first: RunDirectory, joining: RunDirectory) -> None:
     """
     own, theirs = joining.path / _CHECKPOINTS, first.path / _CHECKPOINTS
     for name in saved_in(own).values():
+        shutil.rmtree(own / f"refused-{name}", ignore_errors=True)  # the worker may have joined at this step before
         set_aside(own, name)
     try:
         for name in saved_in(theirs).values():

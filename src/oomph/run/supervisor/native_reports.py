@@ -145,7 +145,7 @@ _DRAIN_SECONDS = 1.0
 
 @dataclass
 class _Report:
-    """When the lines of a report arrived, and its outcome so far."""
+    """The times at which the lines of a report arrived, and its outcome so far."""
 
     first: float
     last: float

@@ -135,13 +135,17 @@ class Supervisor:
         )
         try:
             gang = self._start(signals, terminal, monitoring)
-        except UsageError:
-            self._chronicle.close_attempt(UsageError.exit_code)
+        except (UsageError, RunDirectoryError) as error:
+            monitoring.close()
+            self._chronicle.close_attempt(error.exit_code)
             note(self._run, self._voice, status=FAILED)
             if self._peers is not None:
                 self._peers.announce(outcome_of(self._peers.rank, self._peers.host, Ending(2, ""), Finish(2)))
             raise
         except NoRoomError as error:
+            if self._is_taken:
+                monitoring.close()
+                raise self._taken() from None
             return self._leave(str(error), signals, monitoring)
         try:
             judged, worker = self._judge(gang, around, signals)
@@ -158,6 +162,13 @@ class Supervisor:
             self._voice.say(restart_line(judged.ending, progress, following, action.change))
             self._agree()
         return action
+
+    def _taken(self) -> RunDirectoryError:
+        """Return the error that ends this supervisor because another host's has the run directory now."""
+        return RunDirectoryError(
+            f"{shown(self._run)} has been taken by an oomph run on another host while this one did not respond:"
+            " the script was stopped here"
+        )
 
     def _leave(self, reason: str, signals: Signals, monitoring: Monitoring) -> Finish | Requeue:
         """End the run, since there are no machines left for another attempt, or nobody waits for them any more."""
@@ -176,10 +187,7 @@ class Supervisor:
         fallen = gang.wait()
         if self._is_taken:
             gang.end_groups(_SILENT_WAIT_SECONDS)
-            raise RunDirectoryError(
-                f"{shown(self._run)} has been taken by an oomph run on another host while this one did not respond:"
-                " the script was stopped here"
-            )
+            raise self._taken()
         here = around.look_back(gang.pids)
         cause = self._examining.cause_of(fallen, here, gang.finished)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
@@ -228,7 +236,7 @@ class Supervisor:
         return action
 
     def _start(self, signals: Signals, terminal: Terminal, monitoring: Monitoring) -> Gang:
-        """Start the script, once for each worker. Raises UsageError if that is impossible."""
+        """Start the script, once for each worker. Raises an OomphError if that is impossible."""
         changes, number, workers = self._ledger.changes, self._chronicle.attempt, self._settings.workers
         all_gpus = self._machine.all_gpus if changes or workers > 1 else ()
         seen = visible(all_gpus, environ_after(changes, os.environ, all_gpus)) if workers > 1 else ()
@@ -274,7 +282,7 @@ class Supervisor:
         return gang
 
     def _place(self, engine: WorkerEngine, gang: Gang, signals: Signals) -> None:
-        """Start the workers on the machines that the engine finds. Raises UsageError or NoRoomError."""
+        """Start the workers on the machines that the engine finds. Raises an OomphError."""
 
         def called_off() -> bool:
             self._keep_directory(gang)  # waiting for machines may take minutes
