@@ -119,7 +119,7 @@ MUTATIONS = (
     Mutation(
         "holder on another host is not waited for",
         "run/directory/lease.py",
-        "if _newest_holder(run_dir) != holder:",
+        "if newest_holder(run_dir) != holder:",
         "if False:",
         "run/directory/test_lease.py",
     ),

@@ -110,7 +110,7 @@ def test_one_question_where_the_log_leaves_a_remedy_open() -> None:
 
 def test_a_remedy_says_when_it_is_the_one() -> None:
     remedies = (Remedy("Do A"), Remedy("Do B", applies="the card is old"))
-    assert "2. This one if the card is old: Do B." in as_text(_diagnosed(LogFacts(), *remedies), "log")
+    assert "2. If the card is old: do B." in as_text(_diagnosed(LogFacts(), *remedies), "log")
 
 
 def test_error_line_without_a_traceback_is_always_a_fault() -> None:

@@ -315,7 +315,10 @@ TABLE = "DataLossError: Unable to open table file out/best: Failed precondition:
         ("NotFoundError: /data/fsns/train", "/data/fsns/train was not found"),
         ('KeyError: "Couldn\'t find field google.protobuf.FileOptions.x"', "another version of protobuf"),
         ("AlreadyExistsError: Another metric with the same name already exists.", "Keras of TensorFlow's own version"),
-        ("AttributeError: module 'tensorflow' has no attribute 'enable_eager_execution'", "Leave the call out"),
+        (
+            "AttributeError: module 'tensorflow' has no attribute 'enable_eager_execution'",
+            "Leave tf.enable_eager_execution out",
+        ),
         ("AttributeError: module 'tensorflow' has no attribute 'mul'", "tf.multiply for mul"),
         (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,96,48], [3,3,48,8].", "channels last"),
         (NEGATIVE + "3 from 1 for 'conv' (op: 'Conv2D') with input shapes: [?,1,1,48], [3,3,48,8].", "larger input"),

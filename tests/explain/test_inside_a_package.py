@@ -21,7 +21,7 @@ MISFITS = (
 @pytest.mark.parametrize("error", MISFITS)
 def test_version_mismatch_inside_a_package_suggests_upgrading_it(error: str) -> None:
     remedy = first_remedy(HEAD + FRAME.format("netbits") + error)
-    assert "netbits was written for a different version" in remedy
+    assert "was written for a different version" in remedy
     assert "pip install --upgrade netbits" in remedy
 
 

@@ -116,3 +116,17 @@ def test_lost_peer_is_diagnosed_only_in_a_training_log(line: str) -> None:
     served = f"10:00:01 service is up\n{line}\n10:00:09 request served in 3 ms\n"
     assert names(served) == []
     assert names(f"Using TensorFlow backend.\n{served}")[0] == "worker-lost"
+
+
+@pytest.mark.parametrize(
+    "warning",
+    [
+        "UserWarning: Argument `decay` is no longer supported and will be ignored.",
+        "UserWarning: Do not pass an `input_shape`/`input_dim` argument to a layer. When using Sequential models, "
+        "prefer using an `Input(shape)` object as the first layer in the model instead.",
+    ],
+)
+def test_warning_of_keras_3_about_old_code_is_no_fault(warning: str) -> None:
+    head = "E0000 00:00:1.1 10 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error: Failed call to "
+    log = f"{head}cuInit: UNKNOWN ERROR (303)\n/x/site-packages/keras/src/layer.py:86: {warning}\n  warnings.warn(\n"
+    assert diagnose_log(log.encode()) == ()

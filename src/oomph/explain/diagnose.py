@@ -16,11 +16,14 @@ from oomph.explain.facts import reader
 from oomph.explain.facts.fact import LogFacts
 from oomph.explain.facts.reader import FactReader
 from oomph.explain.matching import fallback, own_account, systems
-from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
+from oomph.explain.matching.causality import OF_PEERS, FaultPlace
 from oomph.explain.matching.classifier import EvidenceSample
+from oomph.explain.matching.companion_advice import KERAS_MISMATCH, OF_GENERATIONS, named_by_package
 from oomph.explain.matching.fallback import GENERAL, UNRELATED, LastError, is_ordinary
-from oomph.explain.matching.guesses import Guesses, borrowed, suspicions
+from oomph.explain.matching.gone_names import BROKEN, incomplete_installation
+from oomph.explain.matching.guesses import Guesses, borrowed, lent_answers, suspicions
 from oomph.explain.matching.hits import Found, Hit, Hits, confidence, index, narrowed, place
+from oomph.explain.matching.keras_calls import refused_call
 from oomph.explain.matching.likeness import Likeness, likely_of_check
 from oomph.explain.matching.lines import (
     HELP_WORDS,
@@ -28,9 +31,10 @@ from oomph.explain.matching.lines import (
     Documentation,
     LastLines,
     goes_on,
+    is_of_other_program,
     tells_of_training,
 )
-from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, Diagnoses, Diagnosis
+from oomph.explain.matching.named_fault import CAUSE, CONSEQUENCE, SUSPICION, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import OwnAccounts
 from oomph.explain.matching.situations import situation_named
 from oomph.explain.matching.systems import Systems
@@ -39,6 +43,8 @@ from oomph.explain.reading.log import Readable, Words, read_log
 ABORT, MEMORY_LEAK = "abort", "memory-leak"
 _EXACT = frozenset({"Xid"})  # the Xid's number determines the fault
 _CERTAIN, _DOUBTFUL = 0.9, 0.5
+_BY_PACKAGE, _FAINT = 0.65, 0.15
+"""The confidence in a fault that the packages of the log show, and what it leaves to the one that the words name."""
 _SPEAKS_OF_DEVICE = ("GPU", "gpu", "CUDA", "cuda", "device")
 
 
@@ -117,7 +123,7 @@ class _Reading:
 
     def see(self, fact: Evidence) -> None:
         """Process the next fact."""
-        if fact.source == "log" and self._documentation.holds(fact.text):
+        if fact.source == "log" and (self._documentation.holds(fact.text) or is_of_other_program(fact.text)):
             return
         self._position += 1
         fact = self._last.as_printed(fact)
@@ -162,9 +168,32 @@ class _Reading:
             ranked = guesses.out_of_silence(bool(self._end.alarming(self._went_on)), self._set_aside(found))
         elif ranked[0] in general:
             ranked = guesses.reconsidered(ranked)
-        ranked = self._with_borrowed_advice(_sure_before_doubtful(ranked))
+        ranked = self._with_borrowed_advice(self._by_package(_sure_before_doubtful(ranked)))
         told = self._with_last_error(self._with_place_in_code(ranked, general))
-        return (*told, *suspicions(ranked, found, self._catalogue, guesses))
+        return (*told, *suspicions(ranked, found, self._catalogue, guesses, raised=self._stated.error is not None))
+
+    def _by_package(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
+        """Put the fault first that a package shows which does not fit this Keras, unless another one is certain."""
+        first = next(iter(ranked), None)
+        is_doubtful = first is None or first.confidence <= _DOUBTFUL or first.name in GENERAL
+        if first is None or not (is_doubtful or first.name in OF_GENERATIONS):
+            return list(ranked)
+        is_incomplete = incomplete_installation(self._stated) is not None
+        name = BROKEN if is_incomplete else named_by_package(self._stated, is_doubtful=is_doubtful)
+        if not name or name == first.name:
+            return list(ranked)
+        others = [
+            each._replace(confidence=min(each.confidence, _FAINT))
+            for each in ranked
+            if each.name not in (name, *GENERAL, *OF_GENERATIONS)
+        ]
+        if not is_doubtful:
+            others.insert(0, first._replace(confidence=_FAINT))
+        given = next((each for each in ranked if each.name == name), None)
+        fault = next((each for each in self._catalogue if each.name == name), None)
+        if given is None and fault is not None:
+            given = Diagnosis(fault, first.role, 0.0, first.evidence, *self._narrowed(fault, first.evidence))
+        return [given._replace(confidence=max(given.confidence, _BY_PACKAGE)), *others] if given else list(ranked)
 
     def _tells_of_training(self) -> bool:
         """True if the evidence comes from training. Exceptions and exit statuses always count as such."""
@@ -174,7 +203,7 @@ class _Reading:
     def _ranked(self, found: Found) -> tuple[list[Diagnosis], list[Diagnosis]]:
         """Return all diagnoses, best first, including the fatal error, and those with only a general name."""
         places = {fault: place(hits) for fault, hits in found.items()}
-        follow = consequences(places)
+        follow = self._accounts.consequences(places)
         behind, checked = self._behind_peers(found), self._behind_check(found)
         if behind is not None or checked:
             follow = frozenset(found)
@@ -182,7 +211,8 @@ class _Reading:
         named = self._accounts.added_to(shown, self._catalogue)
         general = checked or (self._fallback(found) if behind is None else [behind])
         ended = {diagnosis.name for diagnosis in general}
-        ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
+        if not (general and self._accounts.ends_with_script_error):
+            ended |= {fault.name for fault in found if _explains_end(fault, found, self._last.story)}
         return sorted([*named, *general], key=lambda d: _rank(d, d.name in ended, places)), general
 
     def _set_aside(self, found: Found) -> frozenset[str]:
@@ -206,8 +236,9 @@ class _Reading:
         return Diagnosis(fault, role, round(confidence(hits), 3), tuple(facts), captured, signatures)
 
     def _has_advice(self, error: Evidence) -> bool:
-        """True if the page for plain Python errors has a wording that matches this error."""
-        return any(self._narrowed(fault, (error,))[1] for fault in self._catalogue if fault.name == UNRELATED)
+        """True if the page for plain Python errors has a wording or an answer that matches this error."""
+        pages = [fault for fault in self._catalogue if fault.name == UNRELATED]
+        return any(self._narrowed(fault, (error,))[1] for fault in pages) or bool(lent_answers(pages, (error,)))
 
     def _behind_peers(self, found: Found) -> Diagnosis | None:
         """Return the diagnosis of a rank's plain Python error if the other ranks only report that they lost a peer."""
@@ -227,12 +258,15 @@ class _Reading:
         pending = [hit.last[1] for f in fatal for hit in found[f] if hit.last[0] == self._last.story]
         if any(hit.last[1] == verdict.position and hit.signature.alone for hits in found.values() for hit in hits):
             return []  # a page already matches the error's own words
-        if pending and (verdict.name != UNRELATED or verdict.position <= max(pending)):
+        survived = pending and self._accounts.ends_with_script_error
+        if pending and not survived and (verdict.name != UNRELATED or verdict.position <= max(pending)):
             return []
-        role = CONSEQUENCE if pending else CAUSE
-        likely = verdict.likely
+        role = CONSEQUENCE if pending and not survived else CAUSE
+        likely = (Likeness(UNRELATED, _CERTAIN),) if survived else verdict.likely
         if is_ordinary(verdict.evidence[-1].text) and (situation := situation_named(self._stated)) is not None:
             likely = (Likeness(situation.fault, situation.confidence),)
+        elif verdict.name in GENERAL and (refused := refused_call(self._stated)) is not None:
+            likely = (Likeness(KERAS_MISMATCH, 0.65),) if refused.is_shuffled else (Likeness(UNRELATED, 0.65),)
         return self._named(likely, role, verdict.evidence, found)
 
     def _named(
@@ -240,7 +274,12 @@ class _Reading:
     ) -> list[Diagnosis]:
         faults = {fault.name: fault for fault in self._catalogue if fault not in found}
         chosen = ((faults[name], sure) for name, sure in likely if name in faults)
-        return [Diagnosis(fault, role, sure, evidence, *self._narrowed(fault, evidence)) for fault, sure in chosen]
+        most = 1.0
+        named = list[Diagnosis]()
+        for fault, sure in chosen:
+            named.append(Diagnosis(fault, role, min(sure, most), evidence, *self._narrowed(fault, evidence)))
+            most = SUSPICION  # one error is one fault
+        return named
 
     def _with_borrowed_advice(self, ranked: Sequence[Diagnosis]) -> list[Diagnosis]:
         """Add advice from other pages to the first diagnosis if it is doubtful or general and lacks its own."""
@@ -248,11 +287,12 @@ class _Reading:
         doubtful = ranked and (ranked[0].confidence <= _DOUBTFUL or ranked[0].name in GENERAL)
         if error is None or not doubtful or ranked[0].is_advised:
             return list(ranked)
-        captured, signatures = borrowed(
-            self._catalogue, (error, *self._last.details), self._hits.ids, self._last.inside
-        )
+        facts = (error, *self._last.details)
+        captured, signatures = borrowed(self._catalogue, facts, self._hits.ids, self._last.inside)
         first = ranked[0]._replace(
-            captured={**captured, **ranked[0].captured}, signatures=(*ranked[0].signatures, *signatures)
+            captured={**captured, **ranked[0].captured},
+            signatures=(*ranked[0].signatures, *signatures),
+            lent=lent_answers(self._catalogue, facts),
         )
         return [first, *ranked[1:]]
 

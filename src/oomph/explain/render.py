@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.advice import AdvisedRemedy
 from oomph.explain.matching.fallback import UNRELATED
 from oomph.explain.matching.instruction import without_fillers
+from oomph.explain.matching.keras_calls import is_raised_by_keras
 from oomph.explain.matching.named_fault import SUSPICION, Diagnoses, Diagnosis
 from oomph.explain.matching.own_account import RUN
 from oomph.explain.matching.question import question_between
@@ -25,6 +27,9 @@ SCHEMA = 1
 _USUAL_WIDTH = 80
 _CERTAIN = 0.93
 """The confidence from which nothing more needs to be known of the error."""
+_WORTH_ROOM = 2
+"""The number of remedies for which the quoted lines are shortened."""
+_SETTLED = 0.65
 _SURE = 0.9
 """The minimum confidence with which a plain Python error is called one without a doubt."""
 _PAGE_FIELDS = ("code", "name", "title", "summary", "domain", "severity", "sticky", "since", "versions")
@@ -85,9 +90,10 @@ def as_text(
 def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: int) -> Iterator[str]:
     """Yield what else it may be, what would decide, and what the log lacks."""
     texts, command = list[str](), ""
-    if len(told) < len(diagnoses):
+    if len(told) < len(diagnoses) and not _is_settled(told[0]):
         texts.append(_otherwise(told[0].fault, [d.fault for d in diagnoses if d not in told]))
-    if told and (question := question_between(told[0].advice, told[0].facts)) is not None:
+    page = [each for each in told[0].fault.remedies if each.fits(told[0].systems, told[0].facts)] if told else []
+    if told and (question := question_between(told[0].advice, told[0].facts, page)) is not None:
         command = question.command
         texts.append(f"To choose: {question.text} {command}")
     gaps = diagnoses.facts.gaps if isinstance(diagnoses, Diagnoses) else ()
@@ -95,6 +101,13 @@ def _closing(diagnoses: Sequence[Diagnosis], told: Sequence[Diagnosis], width: i
     texts += [_LACKING[gap.missing].format(line=gap.line) for gap in gaps if gap.missing == "error" or not sure]
     for text in texts:
         yield from ("", *wrapped(text, width, "  ", command=command).split("\n"))
+
+
+def _is_settled(diagnosis: Diagnosis) -> bool:
+    """True if no other name for the fault is worth the room: it is certain, or several remedies fit the log."""
+    if diagnosis.name == UNRELATED:
+        return diagnosis.confidence >= _SURE
+    return diagnosis.confidence >= _SETTLED and [each.fit for each in diagnosis.advice[:2]] == ["fits", "fits"]
 
 
 def _plain_answer(diagnosis: Diagnosis, subject: str, state: str, width: int) -> Iterator[str]:
@@ -108,7 +121,8 @@ def _plain_error(diagnosis: Diagnosis) -> str:
     sure = "" if diagnosis.confidence >= _SURE else "probably "
     where = f" at {_shortened(place)}" if (place := diagnosis.captured.get("where")) else ""
     error = diagnosis.evidence[-1]
-    return f"{sure}a plain Python error{where}, {_place(error)}: {_clean(_error_text(error, diagnosis))}"
+    kind = "a call that Keras refuses" if is_raised_by_keras(diagnosis.facts) else "a plain Python error"
+    return f"{sure}{kind}{where}, {_place(error)}: {_clean(_error_text(error, diagnosis))}"
 
 
 def heads(names: Iterable[str]) -> Heads:
@@ -179,16 +193,18 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, width: int, room: int, *, with_a
         return "\n".join(shown).split("\n")
     advice = diagnosis.advice
     by_oomph = _IN_VAIN if diagnosis.outlasted_oomph else _BY_ITSELF
-    first = [f"   what to do ({_fit(advice[0])})", *_advice(1, advice[0].remedy, width, by_oomph)] if advice else []
+    remedies = [_advice(number, each.remedy, width, by_oomph) for number, each in enumerate(advice, 1)]
     lines = wrapped(head, width, "   ", f"{rank}. ").split("\n")
     lines += wrapped(diagnosis.fault.summary, width, "   ", "   ").split("\n")
-    lines += _evidence(diagnosis, width, room - len(lines) - len(first))
-    lines += first
-    number = 1
-    for each in advice[1:]:
-        remedy = _advice(number + 1, each.remedy, width, by_oomph)
-        if len(lines) + len(remedy) <= room:
-            lines, number = [*lines, *remedy], number + 1
+    title = [f"   what to do ({_fit(advice[0])})"] if advice else []
+    for most in (_WORTH_ROOM, 1):  # a second remedy is worth more than a longer quotation
+        told = [*title, *itertools.chain.from_iterable(remedies[:most])]
+        evidence = _evidence(diagnosis, width, room - len(lines) - len(told))
+        if len(lines) + len(evidence) + len(told) <= room:
+            break
+    lines += [*evidence, *told]
+    for remedy in remedies[most:]:
+        lines += remedy if len(lines) + len(remedy) <= room else []
     return lines
 
 
@@ -284,11 +300,10 @@ _IN_VAIN = "[oomph run does this for you, but gave up in this run]"
 def _advice(number: int, remedy: Remedy, width: int, by_oomph: str = _BY_ITSELF) -> list[str]:
     """Return the lines of a remedy."""
     mark = by_oomph if remedy.action else ""
-    applies = f"This one if {_clean(remedy.applies)}: " if remedy.applies else ""
     changes = _clean(remedy.changes)
     is_short = 0 < len(changes) <= _SHORT
-    said = sentence(f"{_clean(remedy.text)} (changes: {changes})" if is_short else _clean(remedy.text))
-    text = wrapped(f"{applies}{said} {mark}".rstrip(), width, "        ", f"     {number}. ", mark)
+    said = sentence(f"{_clean(remedy.told)} (changes: {changes})" if is_short else _clean(remedy.told))
+    text = wrapped(f"{said} {mark}".rstrip(), width, "        ", f"     {number}. ", mark)
     command = [f"          {_clean(remedy.command)}"] if remedy.command else []
     effect = [wrapped(f"changes: {changes}", width, "        ", "        ")] if changes and not is_short else []
     return "\n".join([text, *command, *effect]).split("\n")

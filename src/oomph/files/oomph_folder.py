@@ -91,6 +91,11 @@ def folder_of(run_dir: Path, rank: int) -> Path:
     return run_dir if rank == 0 else run_dir / WORKERS / str(rank)
 
 
+def run_of(folder: Path) -> Path:
+    """Return the run directory of a run, given that of one of its workers."""
+    return folder.parent.parent if folder.parent.name == WORKERS and folder.name.isdecimal() else folder
+
+
 def ranks_of(run_dir: Path) -> list[int]:
     """Return the ranks of the workers whose run directories exist, in order. Links are none of them."""
     if not is_own_folder(run_dir, WORKERS):

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from oomph.journal.fact import Fact
+from oomph.terminal.message import shown_line
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 ReasonData = Mapping[str, Any] | str
@@ -97,6 +98,12 @@ class WorkerFailed(Fact, event="worker-failed"):
     returncode: int = 0  #: as in `subprocess`: −n for signal n
     fault: str = ""  #: the name of the fault
     cause: bool = False  #: the others follow from it
+    host: str = ""  #: the name of its machine, if each worker has a supervisor of its own
+
+    @property
+    def who(self) -> str:
+        """The worker, and its machine if that is known, for a sentence."""
+        return f"worker {self.worker}" + (f" on {shown_line(self.host)}" if self.host else "")
 
 
 class WorkersPlaced(Fact, event="workers-placed"):

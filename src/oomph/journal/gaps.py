@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from oomph.files.oomph_folder import run_of
 from oomph.files.opening import open_regular
 from oomph.journal.events import AttemptEnded, RunEnded, UnknownEvent
 from oomph.journal.journal import (
@@ -24,7 +25,7 @@ from oomph.terminal.amounts import listed
 _ATTEMPT = re.compile(r"[0-9]{1,9}")
 _OWNER = re.compile(r"owner-([0-9]{1,9})")
 _SUFFIX = ".jsonl"
-_FILE = re.compile(r"([0-9]{1,9})-0-(supervisor|script)\.jsonl")
+_FILE = re.compile(r"([0-9]{1,9})-[0-9]{1,9}-(supervisor|script)\.jsonl")
 
 
 class JournalGap(NamedTuple):
@@ -84,7 +85,8 @@ def _lost_files(directory: Path, attempts: int) -> list[str]:
     begun = claimed | printed | set(range(1, attempts + 1))
     written = [(attempt, "supervisor") for attempt in begun] + [(attempt, "script") for attempt in claimed]
     sizes = {path.name: _size(path) for path in (directory / "journal").glob("*.jsonl")}
-    names = [f"{attempt}-0-{role}.jsonl" for attempt, role in sorted(written)]
+    rank = directory.name if run_of(directory) != directory else "0"  # the supervisor of a worker writes as rank 0
+    names = [f"{attempt}-{rank if role == 'script' else 0}-{role}.jsonl" for attempt, role in sorted(written)]
     return [f"{each} is {'empty' if each in sizes else 'missing'}" for each in names if not sizes.get(each)]
 
 

@@ -39,6 +39,7 @@ PAGE = PAGES / "memory/OOM101-device-oom.md"
 def remedies(fault: Fault) -> Iterator[Remedy]:
     yield from fault.remedies
     yield from (remedy for signature in fault.signatures for remedy in signature.remedies)
+    yield from fault.answers
 
 
 def fields(template: str) -> set[str]:
@@ -46,29 +47,48 @@ def fields(template: str) -> set[str]:
 
 
 def groups(fault: Fault) -> set[str]:
-    return {name for signature in fault.signatures for name in re.compile(signature.pattern).groupindex}
+    patterns = [*(signature.pattern for signature in fault.signatures), *(answer.says for answer in fault.answers)]
+    return {name for pattern in patterns for name in re.compile(pattern).groupindex}
 
 
 @by_code
 def test_remedy_has_known_systems_and_no_final_full_stop(fault: Fault) -> None:
     for remedy in remedies(fault):
         assert set(remedy.where) <= SYSTEMS.keys()
-        for text in (remedy.text, remedy.known.replace("{", "").replace("}", "")):
+        for text in (remedy.text.strip("{}"), remedy.known.replace("{", "").replace("}", "")):
             assert not re.search(r"(?<!\.)\.\Z", text), text
-        assert remedy.text[0].isupper(), remedy.text
+        assert remedy.text[0].isupper() or remedy.says, remedy.text
 
 
 @by_code
 def test_remedy_fills_all_braces_with_captured_values(fault: Fault) -> None:
     known = groups(fault) | DERIVED
     for remedy in remedies(fault):
-        wanted = fields(remedy.known) | fields(remedy.command)
+        wanted = fields(remedy.known) | fields(remedy.command) | (named(remedy.text) if remedy.says else set())
         assert wanted <= known, remedy
         filled = remedy.filled(dict.fromkeys(wanted, "value"))
         assert not re.search(r"[{}]", filled.command), filled.command
         assert "{" not in filled.text.replace('{"value": value}', "").replace('{"value": ...}', "").replace("{...}", "")
+        if remedy.says:
+            continue  # its text is filled with values that its own words contain
         bare = remedy.filled({})
         assert bare.text == (remedy.known if remedy.known and not fields(remedy.known) else remedy.text)
+
+
+@by_code
+def test_answer_uses_only_the_place_and_values_of_the_words_that_it_answers(fault: Fault) -> None:
+    for answer in fault.answers:
+        own = set(re.compile(answer.says).groupindex)
+        assert fields(answer.command) <= own, answer
+        assert answer.known or named(answer.text) <= own | {"where"}, answer
+
+
+def named(text: str) -> set[str]:
+    """Return the values that a text takes, or nothing if its braces are Python's own."""
+    try:
+        return {name for name in fields(text) if re.fullmatch(r"[a-z_]+", name)}
+    except ValueError:
+        return set()
 
 
 @by_code
@@ -161,7 +181,10 @@ def page_with(remedies: str) -> bytes:
 
 def test_every_remedy_of_the_table_is_used() -> None:
     tables = [tomllib.loads(split(page.read_text(encoding="utf-8"))[0]) for page in PAGES.glob("*/*.md")]
-    used = {name for table in tables for row in (table, *table["signatures"]) for name in row.get("remedies", ())}
+    used = {
+        name for table in tables for row in (table, *table.get("signatures", ())) for name in row.get("remedies", ())
+    }
+    used |= {name for table in tables for name in table.get("answers", ())}
     assert used == catalogue.remedy_rows().keys()
 
 

@@ -46,10 +46,41 @@ def _first(error: str, code: str = "x", frame: str = _KERAS_3, before: str = "")
             "x",
             'pip install "tensorflow==2.15.*"',
         ),
+        ("AttributeError: module 'tensorflow' has no attribute 'Session'", "x", "Write tf.compat.v1.Session:"),
+        ("AttributeError: module 'tensorflow' has no attribute 'enable_eager_execution'", "x", "Leave tf.enable_eager"),
+        ("AttributeError: module 'keras.backend' has no attribute 'mean'", "x", "Write keras.ops.mean:"),
+        (
+            "AttributeError: module 'keras.optimizers' has no attribute 'experimental'",
+            "x",
+            "Write keras.optimizers in place of keras.optimizers.experimental",
+        ),
+        (
+            "ValueError: Unrecognized keyword arguments passed to Embedding: {'input_length': 50}",
+            "Embedding(9, 9, input_length=50)",
+            "Leave input_length out, which layers.Embedding had up to Keras 2.15",
+        ),
+        (
+            "ValueError: Unrecognized keyword arguments passed to InputLayer: {'input_shape': (784,)}",
+            "InputLayer(input_shape=(784,))",
+            "Write shape in place of input_shape",
+        ),
     ],
 )
 def test_remedy_is_computed(error: str, code: str, remedy: str) -> None:
     assert remedy in _first(error, code)
+
+
+@pytest.mark.parametrize(
+    ("layer", "argument", "remedy"),
+    [
+        ("Dense", "quantization_config", 'pip install --upgrade "keras>=3.'),
+        ("LSTM", "time_major", "pip install tf_keras"),
+    ],
+)
+def test_saved_layer_is_loaded_by_a_keras_that_knows_its_arguments(layer: str, argument: str, remedy: str) -> None:
+    error = f"TypeError: Error when deserializing class '{layer}' using config={{'name': 'a', '{argument}': None}}.\n\n"
+    said = f"Exception encountered: Unrecognized keyword arguments passed to {layer}: {{'{argument}': None}}"
+    assert remedy in _first(error + said, "keras.models.load_model('m.keras')")
 
 
 def test_tensorflow_that_this_python_cannot_have_is_not_to_be_installed() -> None:

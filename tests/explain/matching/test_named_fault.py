@@ -30,7 +30,8 @@ def texts(
 def test_surest_wording_remedies_come_first_and_page_remedies_last() -> None:
     sure = Signature("a", advice='[{"text": "first"}]')
     less = Signature("b", confidence=0.5, advice='[{"text": "second"}]')
-    assert texts(page(Remedy("last")), sure, less) == [("first", ""), ("second", ""), ("last", "")]
+    assert texts(page(Remedy("last")), sure, less) == [("first", ""), ("second", "")]
+    assert texts(page(Remedy("last")), sure) == [("first", ""), ("last", "")]
 
 
 def test_more_specific_wording_remedies_come_first() -> None:

@@ -16,6 +16,7 @@ Shape = tuple[int | None, ...]
         ((None, 784), (None, 28, 28), "x.reshape(-1, 784)"),
         ((None, 28, 28, 1), (None, 28, 28), "x[..., None]"),
         ((None, 224, 224, 3), (224, 224, 3), "x[None]"),
+        ((None, 224, 224, 3), (32, 224, 3), "one sample without the batch axis"),
         ((None, 512, 512, 3), (None, 512, 512, 1), "number of channels, 3 and 1"),
         ((8, 64, 64, 1), (8, 64, 64, 3), "number of channels, 1 and 3"),
     ],

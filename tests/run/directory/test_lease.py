@@ -18,9 +18,8 @@ from oomph.errors import RunDirectoryError
 from oomph.process import process_identity
 from oomph.process.process_identity import ProcessIdentity
 from oomph.run.directory import lease as lease_module
-from oomph.run.directory.lease import LockHolder, is_shared
+from oomph.run.directory.lease import LockHolder, is_held, is_shared
 from oomph.run.directory.run_directory import RunDirectory, RunRecord
-from oomph.run.directory.unfinished import is_held
 
 RECORD = RunRecord(("train.py",), "python", "/", "2026-01-01")
 ELSEWHERE = ProcessIdentity(17, "node-7", "another-boot", "12345")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -82,6 +83,16 @@ def test_second_oomph_is_refused_naming_the_process_that_holds_the_run(tmp_path:
         RunDirectory.reopen(tmp_path / "run")
     run.close()
     RunDirectory.reopen(tmp_path / "run").close()
+
+
+def test_folder_in_which_another_oomph_begins_its_run_is_in_use(tmp_path: Path) -> None:
+    (tmp_path / "run.json.partial").write_text("")
+    with open(tmp_path / "lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RunDirectoryError, match="is in use by another oomph run"):
+            RunDirectory.create(tmp_path, RECORD)
+    with pytest.raises(RunDirectoryError, match="is not empty and is not an oomph run"):
+        RunDirectory.create(tmp_path, RECORD)
 
 
 def test_lock_is_held_while_a_process_that_inherited_it_is_alive(tmp_path: Path) -> None:

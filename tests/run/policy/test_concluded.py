@@ -30,8 +30,13 @@ def _other(
             [_other(1, "unrelated")],
             GiveUp("worker 1 on node1 ended with exit code 1 (unrelated), which another start would repeat"),
         ),
-        (Restart("killed"), KILLED, [], Requeue("killed")),
-        (Restart("killed"), KILLED, [_other(75, "worker-lost")], Requeue("killed")),
+        (Restart("killed"), KILLED, [], Requeue("worker 0 on node0 ended by SIGKILL (killed)")),
+        (
+            Restart("killed"),
+            KILLED,
+            [_other(75, "worker-lost")],
+            Requeue("worker 0 on node0 ended by SIGKILL (killed)"),
+        ),
         (
             Restart("worker-lost"),
             LOST,
@@ -57,9 +62,9 @@ def _other(
             Requeue("worker 1 on node1 was stopped by the scheduler"),
         ),
         (Finish(1), Ending(1, "unrelated"), [_other(93, "device-oom")], Finish(1)),
-        (GiveUp("again"), Ending(1, "device-oom"), [_other(1)], GiveUp("again")),
-        (Finish(138), Ending(-10, "SIGUSR1"), [], Requeue("stopped by SIGUSR1")),
-        (Finish(137), Ending(-9, "killed", stopped=True), [], Requeue("stopped by SIGKILL")),
+        (GiveUp("again"), Ending(1, "device-oom"), [_other(1)], GiveUp("worker 0 on node0 cannot go on (again)")),
+        (Finish(138), Ending(-10, "SIGUSR1"), [], Requeue("worker 0 on node0 was stopped by SIGUSR1")),
+        (Finish(137), Ending(-9, "killed", stopped=True), [], Requeue("worker 0 on node0 was stopped by SIGKILL")),
         (
             Finish(143),
             Ending(-15, "SIGTERM", stopped=True),
@@ -72,13 +77,13 @@ def _other(
 def test_worker_ends_as_the_scheduler_has_to_understand_it(
     action: Action, ending: Ending, others: list[WorkerOutcome], expected: Action
 ) -> None:
-    assert concluded(action, ending, others, ()) == expected
+    assert concluded(action, ending, outcome_of(0, "node0", ending, action), others, ()) == expected
 
 
 def test_finished_worker_does_not_count_while_another_has_failed_or_is_not_heard_of() -> None:
-    done = Ending(0, "")
-    assert isinstance(concluded(Finish(0), done, [_other(75, "killed", returncode=-9)], ()), Requeue)
-    assert concluded(Finish(0), done, [], (3,)) == Requeue(
+    done, own = Ending(0, ""), _other(0, rank=0)
+    assert isinstance(concluded(Finish(0), done, own, [_other(75, "killed", returncode=-9)], ()), Requeue)
+    assert concluded(Finish(0), done, own, [], (3,)) == Requeue(
         "worker 3 has not reported its end, after this one had finished"
     )
 
@@ -95,3 +100,14 @@ def test_outcome_says_whether_the_worker_failed_by_itself() -> None:
     assert not outcome_of(0, "a", KILLED, Restart("killed")).is_consequence
     assert outcome_of(0, "a", KILLED, Restart("killed")).exit_code == 75
     assert outcome_of(0, "a", Ending(-10, "SIGUSR1"), Finish(138)).was_asked
+
+
+def test_worker_left_by_one_that_had_finished_does_not_start_again() -> None:
+    finished, left = _other(0, rank=0), outcome_of(1, "node1", LOST, Restart("worker-lost"))
+    uneven = GiveUp(
+        "worker 0 on node0 ended with exit code 0 while worker 1 on node1 still trained: the workers take different"
+        " numbers of steps"
+    )
+    assert concluded(Restart("worker-lost"), LOST, left, [finished], []) == uneven
+    assert concluded(Finish(0), Ending(0, ""), finished, [left], []) == uneven
+    assert isinstance(concluded(Restart("worker-lost"), LOST, left, [finished], [2]), Requeue)

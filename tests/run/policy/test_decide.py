@@ -110,7 +110,7 @@ def test_run_eventually_gives_up_if_progress_is_never_saved() -> None:
 def test_script_that_never_starts_training_is_retried_once() -> None:
     actions = play([Ending(-11, "segfault", started=False)] * 5)
     assert [type(action) for action in actions] == [Restart, GiveUp]
-    assert actions[-1] == GiveUp("segfault before any training began, twice", 93)
+    assert actions[-1] == GiveUp("the script ended before any training began, twice (segfault)", 93)
 
 
 def test_successful_start_resets_the_count_of_failed_starts() -> None:

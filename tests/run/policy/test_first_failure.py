@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from oomph.run.policy.decide import Ending, Finish, GiveUp, Ledger, Restart, decide, record
-from oomph.run.policy.first_failure import WorkerEnding, cause_of
+from oomph.run.policy.first_failure import WorkerEnding, cause_of, left_alone
 
 KILLED = WorkerEnding(1, Ending(-9, "killed"))
 ABORTED_BY_A_PEER = WorkerEnding(2, Ending(-6, "worker-lost"))
@@ -42,3 +42,11 @@ def test_fault_between_workers_is_worth_a_restart_but_not_forever() -> None:
         ledger = record(ending, actions[-1], ledger)
     assert [type(action) for action in actions] == [Restart, Restart, Restart, GiveUp]
     assert decide(Ending(1, "worker-lost"), Ledger()) == Finish(1)
+
+
+def test_worker_that_finished_early_is_named_with_its_steps() -> None:
+    assert left_alone("worker 1", []) == ""
+    assert left_alone("worker 1", [("worker 0", 20)]) == (
+        "worker 0 ended with exit code 0 after 20 steps while worker 1 still trained: the workers take different"
+        " numbers of steps"
+    )

@@ -63,6 +63,10 @@ def test_pod_of_an_indexed_job_is_called_like_its_job() -> None:
     assert allocation_of({"JOB_COMPLETION_INDEX": "3"}, 8, "renamed").job == ""
 
 
+def test_empty_variable_counts_as_unset() -> None:
+    assert allocation_of({"SLURM_JOB_ID": "", "JOB_COMPLETION_INDEX": "0"}, 2, "train-0").scheduler == "Kubernetes"
+
+
 def test_place_that_another_launcher_has_chosen_is_kept() -> None:
     environ = {**SLURM, **_tf_config("worker", 1, chief=["a:1"], worker=["b:2", "c:3"])}
     mine = allocation_of(environ, None, "")
@@ -84,6 +88,10 @@ def test_place_that_another_launcher_has_chosen_is_kept() -> None:
         ({"TF_CONFIG": "{"}, None, "TF_CONFIG is set, but describes no cluster"),
         ({"TF_CONFIG": "[" * 100_000}, None, "TF_CONFIG is set, but describes no cluster"),
         (_tf_config("worker", 5, worker=["a:1"]), None, "TF_CONFIG names worker 5, but lists 1 worker"),
+        (_tf_config("worker", True, worker=["a:1", "b:1"]), None, "TF_CONFIG is set, but describes no cluster"),
+        (_tf_config("worker", 0, worker=["a:1", "a:1"]), None, "lists a:1 twice: each worker needs its own address"),
+        (_tf_config("worker", 0, worker=["a", "b:1"]), None, "lists a, which has no port from 1 to 65535"),
+        (_tf_config("worker", 0, worker=["a:99999999", "b:1"]), None, "lists a:99999999, which has no port from 1"),
         (_tf_config("ps", 0, ps=["a:1"], worker=["b:1"]), None, "supervises this process alone"),
         (_tf_config("evaluator", 0, worker=["b:1"]), None, "supervises this process alone"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import socket
@@ -90,6 +91,75 @@ def test_different_numbers_of_workers_are_refused_by_both(tmp_path: Path, rank: 
         both = [pool.submit(_meet, tmp_path, _place(each, 2 + each), seconds=2.0) for each in range(2)]
     with pytest.raises(UsageError, match=rf"worker {rank} on node{rank} is one of {2 + rank}, but worker"):
         both[rank].result()
+
+
+def test_worker_that_waits_says_for_whom_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(GatheringError):
+        Gathering(tmp_path, _place(0, 3), said.append, 2.6).call(0)
+    assert said == [f"worker 0 on node0, one of 3, waits for worker 1 and worker 2 in {tmp_path}, up to 3 s"]
+
+
+def test_second_process_of_a_rank_names_it_and_the_machine_of_the_first(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        chief = pool.submit(_meet, tmp_path, _place(0, 3))
+        same = [pool.submit(_meet, tmp_path, _place(1, 3)) for _ in range(2)]
+        time.sleep(1)
+        pool.submit(_meet, tmp_path, _place(2, 3))
+        errors = [error for each in same if (error := each.exception()) is not None]
+        assert chief.result() in [each.result() for each in same if each.exception() is None]
+    (error,) = errors
+    assert isinstance(error, UsageError)
+    assert "worker 1 on node1: another process, at node1:" in str(error)
+    assert str(error).endswith("is worker 1 as well; give each its own rank")
+
+
+def test_workers_that_run_different_commands_are_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    commands = [("a.py", "--x"), ("a.py", "--x"), ("b.py", "\x1b[31m"), ("c.py",)]
+    with ThreadPoolExecutor(4) as pool:
+        places = [Gathering(tmp_path, _place(rank, 4), said.append, SECONDS, commands[rank]) for rank in range(4)]
+        others = [pool.submit(each.answer) for each in places[1:]]
+        assert {places[0].call(0)} == {each.result() for each in others}
+    assert said == [
+        "worker 2 on node2 runs `b.py '\\x1b[31m'`, and worker 0 `a.py --x`: not the same command, as does 1 more"
+    ]
+
+
+def test_worker_that_refuses_the_run_ends_and_the_others_learn_who(tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise RunDirectoryError("r is a run of a.py, not of b.py")
+
+    with ThreadPoolExecutor(2) as pool:
+        chief = pool.submit(_meet, tmp_path, _place(0))
+        with pytest.raises(RunDirectoryError, match=r"^worker 1 on node1: r is a run of a.py, not of b.py$"):
+            Gathering(tmp_path, _place(1), lambda text: None, SECONDS).answer(refuse)
+        with pytest.raises(RunDirectoryError, match=r"^worker 1 on node1 has ended: r is a run of a.py, not of b.py$"):
+            chief.result()
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC])
+def test_worker_that_cannot_write_says_so_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def fails(**_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fails)
+    with pytest.raises(RunDirectoryError, match=rf"^worker 1 on node1: .* cannot be written: {os.strerror(code)}$"):
+        _meet(tmp_path / "run", _place(1))
+
+
+def test_port_taken_instead_lies_in_the_range_and_differs_on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [port_of("slurm-1", rank) for rank in range(2)]
+    monkeypatch.setattr(gathering, "_is_free", lambda port: port not in wanted)
+    said: list[str] = []
+    for rank in range(2):
+        Gathering(Path(), _place(rank), said.append)
+    taken = [int(line.rpartition(" ")[2]) for line in said]
+    assert taken == [port + 2 for port in wanted]
+    assert {12000 <= port <= 33000 for port in gathering._from(wanted[0], 7)} == {True}
+    monkeypatch.setattr(gathering, "_is_free", lambda port: False)
+    with pytest.raises(UsageError, match=rf"port {wanted[0]} is taken, and so are all others up to 33000"):
+        Gathering(Path(), _place(0), said.append)
 
 
 def test_port_follows_from_the_job_unless_it_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

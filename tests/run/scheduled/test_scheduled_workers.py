@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from oomph.cli import main
 from oomph.journal.events import WorkerFailed
 from oomph.journal.journal import facts, read_journal
 
@@ -56,10 +57,12 @@ def _place(rank: int, workers: int) -> dict[str, str]:
     }
 
 
-def _start(work: Any, rank: int, workers: int, *options: str, **extra: str) -> subprocess.Popen[bytes]:
+def _start(
+    work: Any, rank: int, workers: int, *options: str, name: str = "train.py", **extra: str
+) -> subprocess.Popen[bytes]:
     environ = work.environ(**{**_place(rank, workers), **extra})
     process: subprocess.Popen[bytes] = work.start(
-        "--engine", "env", "--no-guard", *options, "train.py", env={k: v for k, v in environ.items() if v}
+        "--engine", "env", "--no-guard", *options, name, env={k: v for k, v in environ.items() if v}
     )
     return process
 
@@ -74,6 +77,20 @@ def _ended(processes: list[subprocess.Popen[bytes]]) -> list[Ended]:
 def _all(work: Any, script: str, *options: str, workers: int = 2, **extra: str) -> list[Ended]:
     work.script(_WORKER + script)
     return _ended([_start(work, rank, workers, "--resume", *options, **extra) for rank in range(workers)])
+
+
+def _check_explained(work: Any, rank: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run, and the folder of each worker, name the worker that failed and resume the run."""
+    failed = f"worker {rank} on 127.0.0.{rank + 1}"
+    for folder in (work.run_dir, work.run_dir / "workers" / "1"):
+        assert main(["explain", "--full", str(folder)]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert f"since {failed} was killed by SIGKILL" in told
+        assert f"shown by {failed}: death by signal 9" in told
+        assert "the run has not finished: all workers have to start again" in told
+        assert f"--resume={work.run_dir} --engine env" in told
+        assert "incomplete" not in told
+        assert "started attempt 2" not in told
 
 
 def _causes(work: Any) -> list[tuple[int, str]]:
@@ -96,13 +113,19 @@ def test_workers_of_a_job_form_one_cluster_in_a_folder_named_after_it(work):
 
 
 @pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_worker_sends_all_back_to_the_scheduler_and_the_next_start_resumes(work, rank, alive):
+def test_killed_worker_sends_all_back_to_the_scheduler_and_the_next_start_resumes(work, rank, alive, capsys):
     script = (
         f"if attempt == 1 and rank == {rank}: os.kill(os.getpid(), signal.SIGKILL)\nif attempt == 1: time.sleep(50)"
     )
     ends = _all(work, script)
     assert [end.code for end in ends] == [75, 75], ends
-    assert "killed: all workers have to start again (exit code 75)" in ends[rank].err
+    failed = f"worker {rank} on 127.0.0.{rank + 1}"
+    assert (
+        f"oomph: {failed} ended by SIGKILL (killed): all workers have to start again (exit code 75)" in ends[rank].err
+    )
+    said = f"ended with exit code 75, since {failed} was killed by SIGKILL"
+    assert all(said in end.err for end in ends), ends
+    _check_explained(work, rank, capsys)
     assert f"worker {rank} on 127.0.0.{rank + 1} has failed: ending this worker" in ends[1 - rank].err
     assert f"worker {rank} on 127.0.0.{rank + 1} ended by SIGKILL (killed)" in ends[1 - rank].err
     assert _causes(work) == [(rank, "killed")]
@@ -219,6 +242,33 @@ def test_run_is_resumed_with_as_many_workers_as_it_has(work):
     assert "is a run of 2 workers, each with its own part of the data: resume it with as many" in end.err
 
 
+def test_each_worker_refuses_to_resume_a_run_of_another_script(work):
+    script = "if attempt == 1: os.kill(os.getpid(), signal.SIGKILL)"
+    assert [end.code for end in _all(work, script)] == [75, 75]
+    shared = f"--run-dir={work.run_dir}"
+    work.script("print('other')", "other.py")
+    end = _ended([_start(work, 0, 2, "--resume", shared, name="other.py")])[0]
+    assert (end.code, end.out) == (2, "")
+    assert f"oomph: worker 0 on 127.0.0.1: {work.run_dir} is a run of train.py, not of other.py" in end.err
+    names = ["train.py", "other.py"]
+    ends = _ended([_start(work, rank, 2, "--resume", shared, name=names[rank]) for rank in range(2)])
+    said = f"{work.run_dir}/workers/1 is a run of train.py, not of other.py"
+    assert [(end.code, end.out) for end in ends] == [(2, ""), (2, "")]
+    assert f"oomph: worker 1 on 127.0.0.2 has ended: {said}\n" in ends[0].err
+    assert f"oomph: worker 1 on 127.0.0.2: {said}\n" in ends[1].err
+
+
+def test_second_task_of_a_rank_names_rank_and_machine(work, wait_until):
+    work.script(_WORKER)
+    first = _start(work, 0, 2)
+    wait_until(lambda: list(work.folder.glob(".oomph/runs/*/gang/0.json")))
+    (second,) = _ended([_start(work, 0, 2, "--resume")])
+    assert second.code == 2
+    said = f"worker 0 on 127.0.0.1: {work.run_dir} is in use by another oomph run, process {first.pid}"
+    assert said in second.err
+    first.kill()
+
+
 def test_folders_that_are_not_shared_end_the_job_and_name_worker_and_machine(work, tmp_path):
     work.script(_WORKER)
     processes = [
@@ -250,3 +300,22 @@ def test_impossible_engine_is_refused_in_one_sentence(work, words, said):
     assert result.returncode == 2
     assert said in result.stderr.decode()
     assert not os.path.exists(Path(work.folder) / ".oomph")
+
+
+@pytest.mark.parametrize(("rank", "signum"), [(0, signal.SIGTERM), (1, signal.SIGUSR1)])
+def test_signal_while_a_worker_waits_for_the_others_asks_for_another_start(
+    work: Any, rank: int, signum: signal.Signals
+) -> None:
+    work.script(_WORKER)
+    process = _start(work, rank, 2, "--run-dir", "waits")
+    try:
+        assert process.stderr is not None
+        said = b""
+        while b"waits" not in said and (line := process.stderr.readline()):
+            said += line
+        process.send_signal(signum)
+        (ended,) = _ended([process])
+    finally:
+        process.kill()
+    assert ended.code == 75
+    assert f"worker {rank} on 127.0.0.{rank + 1} was stopped by {signum.name} while it waited" in ended.err

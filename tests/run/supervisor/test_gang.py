@@ -133,6 +133,32 @@ def test_lost_connection_without_any_other_failure_is_worth_a_restart(work):
     assert _causes(work) == [(0, "worker-lost")]
 
 
+def test_worker_with_fewer_steps_is_named_and_nothing_starts_again(work):
+    result = _run(
+        work,
+        "together()\nif rank == 0: sys.exit()\ntime.sleep(0.5)\n"
+        "print('Collective ops is aborted by: Socket closed', file=sys.stderr)\nos._exit(1)",
+    )
+    assert result.returncode == 93
+    text = result.stderr.decode()
+    assert "gave up        worker 0 ended with exit code 0 while worker 1 still trained: the workers take" in text
+    assert "starting attempt 2" not in text
+
+
+def test_workers_with_different_models_do_not_start_again(work):
+    result = _run(
+        work,
+        "together()\nif rank == 0: time.sleep(50)\n"
+        "print('InvalidArgumentError: Collective ops is aborted by: Shape mismatch in the collective instance 100. Op'"
+        "' at device /job:worker/replica:0/task:1/device:CPU:0 expected shape [8,24] but another member in the group'"
+        "' expected shape [8,16].', file=sys.stderr)\nsys.exit(1)",
+    )
+    assert result.returncode == 93
+    text = result.stderr.decode()
+    assert "gave up        the workers train different models: worker 1 has a tensor of shape [8,24] where" in text
+    assert _causes(work) == [(1, "shape-mismatch")]
+
+
 def test_stopped_worker_is_the_cause_of_the_error_in_its_peer(work, alive):
     result = _run(
         work,
@@ -338,6 +364,14 @@ def test_checkpoints_of_all_workers_are_removed_from_a_finished_run(work):
     assert result.returncode == 0, result.stderr
     assert (work.run_dir / "workers" / "1").is_dir()
     assert not list(work.run_dir.rglob("checkpoints"))
+
+
+def test_worker_that_ends_by_itself_is_named_in_the_last_line_and_when_explained(work, capsys):
+    result = _run(work, "together()\nif rank == 1: sys.exit(7)\ntime.sleep(50)")
+    assert result.returncode == 7
+    assert b"oomph: worker 1 ended with exit code 7, " in result.stderr
+    assert main(["explain", str(work.run_dir)]) == 0
+    assert "worker 1 ended with exit code 7, " in " ".join(capsys.readouterr().out.split())
 
 
 def test_run_is_explained_by_the_worker_that_failed_first(work, capsys):

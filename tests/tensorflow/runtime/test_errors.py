@@ -7,7 +7,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from oomph.keras_bridge.runtime.errors import as_out_of_memory, being_handled, handled, outcome_of
+from oomph.keras_bridge.runtime.errors import as_out_of_memory, being_handled, handled, lost_worker, outcome_of
 
 BFC = (
     "Graph execution error:\n\nDetected at node gradients/MatMul defined at (most recent call last):\n<stack traces>\n"
@@ -120,3 +120,15 @@ def test_ctrl_c_in_native_code_is_reported_as_an_interrupt():
     assert outcome_of(found.value) == "was interrupted (Ctrl-C)"
     assert outcome_of(KeyboardInterrupt()) == "was interrupted (Ctrl-C)"
     assert outcome_of(SystemError("of its own")) == "raised SystemError"
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("Collective ops is aborted by: recvmsg:Connection reset by peer", True),
+        ("Collective ops is aborted by: Shape mismatch in the collective instance 100. Op at device d expected", False),
+        ("Collective ops is aborted by: Collective instance 7 expected type 1 and data_type 1 but got type 1", False),
+    ],
+)
+def test_worker_that_trains_another_model_is_not_lost(text: str, lost: bool) -> None:
+    assert lost_worker(tf.errors.InvalidArgumentError(None, None, text)) is lost

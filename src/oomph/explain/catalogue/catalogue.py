@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from oomph.explain.catalogue.fault import KINDS, SEVERITIES, SOURCES, SYSTEMS, Fault, remedies_in, split
+from oomph.explain.catalogue.fault import KINDS, SEVERITIES, SOURCES, SYSTEMS, USUAL_KIND, Fault, remedies_in, split
 from oomph.explain.facts.condition import condition
 from oomph.files.patterns import lazy_pattern
 
@@ -40,6 +40,7 @@ def parse_front(page: bytes) -> bytes:
     tables = _toml(split(page.decode())[0])
     signatures: Sequence[dict[str, Any]] = tables.pop("signatures", ())
     tables["remedies"] = _written_out(tables["remedies"])
+    tables["answers"] = json.dumps(_written_out(tables.get("answers", ())), ensure_ascii=False)
     tables["filed"] = [each for line, table in enumerate(signatures, 1) for each in _filed(table, line)]
     return "\n".join(map(json.dumps, (tables, *map(_rest, signatures)))).encode()
 
@@ -77,7 +78,7 @@ def _written_out(ids: Iterable[str]) -> list[Mapping[str, Any]]:
 
 
 def _by_command(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    rest = {name: value for name, value in row.items() if name != "commands"}
+    rest = {"kind": USUAL_KIND, **{name: value for name, value in row.items() if name != "commands"}}
     for command in row.get("commands", ({},)):
         yield {**rest, **command}
 
@@ -235,6 +236,7 @@ def _fault(front: bytes, path: Path, page: bytes) -> Fault:
         filed=tables["filed"],
         front=front,
         remedies=remedies_in(tables["remedies"]),
+        advice=tables["answers"],
         leads_to=tuple(tables.get("leads_to", ())),
         follows_any=tables.get("follows_any", False),
         passes=tables.get("passes", False),
@@ -252,12 +254,15 @@ def _in_body(fault: Fault, path: Path) -> Iterator[tuple[bool, str]]:
 
 def _in_front(fault: Fault) -> Iterator[tuple[bool, str]]:
     """Yield the result of each check of the page's front matter: True if the page is wrong, and the problem."""
-    remedies = [*fault.remedies, *(remedy for each in fault.signatures for remedy in each.remedies)]
+    of_wordings = [remedy for each in fault.signatures for remedy in each.remedies]
+    remedies = [*fault.remedies, *of_wordings, *fault.answers]
     yield not _NAME.match(fault.name), "the name must be kebab-case"
     yield fault.severity not in SEVERITIES, f"severity must be one of {SEVERITIES}"
     yield all(r.where for r in fault.remedies), "at least one remedy on the page must have no `where`"
     yield not {system for r in remedies for system in r.where} <= SYSTEMS.keys(), f"where must be in {tuple(SYSTEMS)}"
-    yield not {r.kind for r in remedies} <= {"", *KINDS}, f"kind must be in {tuple(KINDS)}"
+    yield not {r.kind for r in remedies} <= KINDS.keys(), f"kind must be in {tuple(KINDS)}"
+    yield not all(r.says for r in fault.answers), "an answer must have `says`"
+    yield any(r.says for r in (*fault.remedies, *of_wordings)), "a remedy with `says` is one of the page's answers"
     conditions = {each for r in remedies for each in (*r.needs, *r.unless)}
     yield not all(map(_is_condition, conditions)), f"a condition cannot be read; they are {sorted(conditions)}"
     yield not all(_is_open(r.text) for r in remedies), "a remedy's text must end without a full stop"

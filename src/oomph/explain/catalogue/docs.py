@@ -80,6 +80,9 @@ def _page(fault: Fault) -> Iterator[str]:
         if heading == "What you can do":
             yield "\n".join(_remedies(fault.remedies))
             yield from _by_wording(fault.signatures)
+            if fault.answers:
+                yield "Answers to single messages, with their values in braces:\n"
+                yield "\n".join(_remedies(fault.answers))
 
 
 def _by_wording(signatures: Sequence[Signature]) -> Iterator[str]:

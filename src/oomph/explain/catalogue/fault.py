@@ -33,8 +33,11 @@ KINDS = {
     "data": "the data",
     "environment": "variables or options of the process",
     "machine": "the machine, its driver or its other processes",
+    "nothing": "",
 }
 """The kinds of things that a remedy may change."""
+USUAL_KIND = "argument"
+"""The kind of a remedy whose row does not say it."""
 _TYPED_SAFELY = re.compile(r"[\w./][\w.:/+,=-]*")
 """Values from a log that are safe in a command, since every shell reads them as plain words."""
 
@@ -62,6 +65,9 @@ class Remedy(NamedTuple):
     """The sign by which a person can tell that this is the remedy to choose: "the card is older than Pascal"."""
     kind: str = ""
     """The kind of thing that it changes, from KINDS."""
+    says: str = ""
+    """A regular expression for the words of the log that it answers, whose named groups become captured values; empty
+    if it is a remedy for the fault as such."""
 
     def fits(self, systems: Set[str], facts: LogFacts) -> bool:
         """True if the remedy applies to a machine that these systems describe, and no fact contradicts it."""
@@ -71,13 +77,23 @@ class Remedy(NamedTuple):
             and not any(condition(each).is_met(facts) for each in self.unless)
         )
 
+    def answered(self, texts: Iterable[str]) -> Mapping[str, str] | None:
+        """Return the values in the words that it answers, or None if the texts do not contain such words."""
+        found = next((match for text in texts if (match := compiled(self.says).search(text)) is not None), None)
+        return None if found is None else {name: value for name, value in found.groupdict().items() if value}
+
     def filled(self, captured: Mapping[str, str]) -> Remedy:
         """Return the remedy with the captured values filled into its text and command."""
         typed = {name: value for name, value in captured.items() if _TYPED_SAFELY.fullmatch(value)}
-        text = _filled(self.known, captured) or self.text
+        text = _filled(self.known or (self.text if self.says else ""), captured) or self.text
         if text.endswith(".") and not text.endswith("..."):  # a value may already end in a full stop
             text = text[:-1]
         return self._replace(text=text, command=_filled(self.command, typed))
+
+    @property
+    def told(self) -> str:
+        """The text, preceded by the sign by which to tell that this is the remedy to choose."""
+        return f"If {self.applies}: {as_clause(self.text)}" if self.applies else self.text
 
     @property
     def titled(self) -> str:
@@ -188,6 +204,8 @@ class Fault(NamedTuple):
     front: bytes = b""
     """The front matter as lines of JSON. Lines after the first are parsed only when needed."""
     remedies: tuple[Remedy, ...] = ()
+    advice: str = ""
+    """The remedies that answer single wordings as JSON, parsed only when needed."""
     leads_to: tuple[str, ...] = ()
     """The names of faults that count as its consequences if they follow it."""
     follows_any: bool = False
@@ -212,6 +230,11 @@ class Fault(NamedTuple):
     def signatures(self) -> tuple[Signature, ...]:
         """The wordings and exit statuses by which the fault is recognised, in page order."""
         return tuple(map(self.signature, self.filed))
+
+    @property
+    def answers(self) -> tuple[Remedy, ...]:
+        """The remedies that answer what a log says besides the fault's name, the most specific first."""
+        return _answers(self.advice)
 
     def signature(self, filed: Filed) -> Signature:
         """Build the signature for a filed literal, using the rest of its front matter."""
@@ -244,9 +267,20 @@ def sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
+def as_clause(text: str) -> str:
+    """Begin the text in lower case, for the middle of a sentence, unless it begins with a name such as TensorFlow."""
+    word = text.partition(" ")[0]
+    return text if word[1:] != word[1:].lower() else text[:1].lower() + text[1:]
+
+
 def remedies_in(tables: Iterable[Mapping[str, Any]]) -> tuple[Remedy, ...]:
     """Return the remedies from the tables in a page's front matter."""
     return tuple(Remedy(**{name: _frozen(value) for name, value in table.items()}) for table in tables)
+
+
+@cache
+def _answers(advice: str) -> tuple[Remedy, ...]:
+    return remedies_in(json.loads(advice)) if advice else ()
 
 
 @cache

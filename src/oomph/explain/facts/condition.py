@@ -11,8 +11,10 @@ from functools import cache
 from typing import NamedTuple, get_args
 
 from oomph.explain.facts.fact import (
+    EndedData,
     FailedStep,
     FileFormat,
+    KerasGeneration,
     Library,
     LogFacts,
     NodeKind,
@@ -29,6 +31,8 @@ _VALUES: Mapping[str, tuple[object, Callable[[LogFacts], list[str]]]] = {
     "phase": (ProgramPhase, lambda facts: [facts.phase.phase] if facts.phase else []),
     "node": (NodeKind, lambda facts: [facts.node.kind] if facts.node and facts.node.kind else []),
     "file": (FileFormat, lambda facts: [each.format for each in facts.file_heads]),
+    "uses": (KerasGeneration, lambda facts: [facts.uses] if facts.uses else []),
+    "ended": (EndedData, lambda facts: [facts.ran_out.kind] if facts.ran_out and facts.ran_out.kind else []),
     "tried": (FailedStep, lambda facts: [each.step for each in facts.failed]),
 }
 

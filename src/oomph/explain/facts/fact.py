@@ -7,17 +7,23 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from oomph.explain.facts.at_hand import AtHand
+from oomph.explain.facts.companions import Companion
 from oomph.explain.facts.version_range import Version, VersionRange
 
 Library = Literal[
     "tensorflow", "keras", "tf_keras", "python", "numpy", "protobuf", "cuda", "cudnn", "driver", "tensorflow-metal"
 ]
-PackageManager = Literal["conda", "pip", "poetry", "uv"]
+PackageManager = Literal["conda", "pip", "pipenv", "poetry", "uv"]
 ProgramPhase = Literal["import", "data", "build", "compile", "fit", "validation", "predict", "save", "load"]
 NodeKind = Literal["weight slot", "gradient", "loss", "metric", "embedding", "iterator", "normalisation"]
 FileFormat = Literal["webp", "png", "jpeg", "gif", "html", "gzip", "zip", "hdf5", "git-lfs pointer"]
+EndedData = Literal["validation data"]
+KerasGeneration = Literal["Keras 2", "Keras 3"]
 MissingPart = Literal["start of the traceback", "traceback", "error"]
-FailedStep = Literal["modprobe", "smaller batch", "memory growth", "pip install", "conda install"]
+FailedStep = Literal["modprobe", "save best model", "smaller batch", "memory growth", "pip install", "conda install"]
+
+_FIRST_WITHOUT_KERAS_2: Version = (2, 16)
+_KERAS_3: Version = (3,)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,17 @@ class CodePlace:
     line: int | None
     code: str = ""
     """The source line, as the traceback shows it."""
+
+
+@dataclass(frozen=True)
+class InvolvedPackage:
+    """A package besides TensorFlow and Keras that the log speaks of."""
+
+    package: str
+    """Its name in the package index, or that of its folder if it is not one of the known companions."""
+    companion: Companion | None
+    versions: VersionRange
+    line: int | None
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,33 @@ class FileHead:
 
 
 @dataclass(frozen=True)
+class MissingModule:
+    """A module that Python did not find."""
+
+    name: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class SetVariable:
+    """A variable of the environment that the program itself sets."""
+
+    name: str
+    line: int | None
+
+
+@dataclass(frozen=True)
+class DataRanOut:
+    """The end of data that came before the steps that were asked for."""
+
+    batches: int
+    """The number of batches that were asked for."""
+    kind: EndedData | None
+    """The data that ran out, if the progress bar shows it."""
+    line: int | None
+
+
+@dataclass(frozen=True)
 class FailedAlready:
     """A step that was tried according to the log, and did not help."""
 
@@ -131,6 +175,13 @@ class LogFacts:
     """The innermost frame in the user's own code."""
     library_place: CodePlace | None = None
     """The innermost frame in an installed package."""
+    failing_package: str = ""
+    """The folder of the innermost package in the traceback that is neither Python, TensorFlow nor Keras; empty if that
+    frame is in the user's own code."""
+    packages: Sequence[InvolvedPackage] = ()
+    missing_modules: Sequence[MissingModule] = ()
+    set_variables: Sequence[SetVariable] = ()
+    ran_out: DataRanOut | None = None
     node: FailedNode | None = None
     shapes: Sequence[ShapePair] = ()
     file_heads: Sequence[FileHead] = ()
@@ -142,6 +193,27 @@ class LogFacts:
     def version_of(self, library: Library) -> VersionRange:
         """Return the versions of a library that the log allows: all of them, if it says nothing."""
         return next((each.versions for each in self.versions if each.library == library), VersionRange())
+
+    @property
+    def keras_versions(self) -> VersionRange:
+        """The versions of Keras that the log allows, also by that of TensorFlow, which brings its own."""
+        stated, tensorflow = self.version_of("keras"), self.version_of("tensorflow")
+        if stated != VersionRange() or self._has_tf_keras:
+            return stated
+        if tensorflow.is_from(_FIRST_WITHOUT_KERAS_2):
+            return VersionRange(since=_KERAS_3)
+        return tensorflow if tensorflow.is_before(_FIRST_WITHOUT_KERAS_2) else stated
+
+    @property
+    def uses(self) -> KerasGeneration | None:
+        """The generation of Keras that the program trains with, if the log shows it."""
+        if self._has_tf_keras or self.keras_versions.is_before(_KERAS_3):
+            return "Keras 2"
+        return "Keras 3" if self.keras_versions.is_from(_KERAS_3) else None
+
+    @property
+    def _has_tf_keras(self) -> bool:
+        return any(each.library == "tf_keras" for each in self.versions)
 
     def as_document(self) -> dict[str, Any]:
         """Return the facts as JSON values, without those that the log does not state."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from oomph.explain.facts.fact import FailedAlready, FailedStep, InstalledBy, PackageManager
+from oomph.explain.facts.fact import FailedAlready, FailedStep, InstalledBy, PackageManager, SetVariable
 from oomph.files.patterns import lazy_pattern
 
-WORDS = frozenset({"modprobe", "conda", "miniconda", "anaconda", "mamba", "poetry"})
+WORDS = frozenset(
+    {"modprobe", "conda", "miniconda", "anaconda", "mamba", "poetry", "pipenv", "Pipfile", "skipping", "environ"}
+)
 """Words in lines that state these facts but match no signature; see `oomph.explain.reading.log.Words`."""
 
 
@@ -33,6 +35,11 @@ _MANAGERS = (
         ),
     ),
     _Manager("poetry", ("poetry",), lazy_pattern(r"[/\\]pypoetry[/\\]|\bpoetry\.lock\b")),
+    _Manager(
+        "pipenv",
+        ("pipenv", "Pipfile"),
+        lazy_pattern(r"\bpipenv[/\\.]|\bPipfile(?:\.lock)?\b|\bpipenv (?:install|lock|run)\b"),
+    ),
     _Manager("uv", ("uv",), lazy_pattern(r"[/\\]uv[/\\](?:python|tools|cache|archive)|\buv pip\b|\buv\.lock\b")),
     _Manager(
         "pip",
@@ -52,6 +59,7 @@ _FAILURES = (
         ("PackagesNotFoundError", "UnsatisfiableError", "LibMambaUnsatisfiableError"),
         lazy_pattern(r"PackagesNotFoundError|UnsatisfiableError"),
     ),
+    _Failure("save best model", ("best model only",), lazy_pattern(r"Can save best model only with \S+ available")),
     _Failure(
         "smaller batch",
         ("batch",),
@@ -64,6 +72,8 @@ _FAILURES = (
     ),
 )
 
+_SET = lazy_pattern(r"os\.environ\[['\"](?P<name>[A-Z][A-Z\d_]{2,60})['\"]\] ?=(?!=)")
+
 
 class MachineReader:
     """Reads the lines of a log in order, and keeps the first that states each fact."""
@@ -71,12 +81,15 @@ class MachineReader:
     def __init__(self) -> None:
         self._managers: dict[PackageManager, InstalledBy] = {}
         self._failed: dict[FailedStep, FailedAlready] = {}
+        self._set: dict[str, SetVariable] = {}
 
     def see(self, text: str, line: int | None) -> None:
         """Process the next line."""
         for sign in _MANAGERS:
             if sign.manager not in self._managers and _stands_in(text, sign):
                 self._managers[sign.manager] = InstalledBy(sign.manager, line)
+        if "os.environ[" in text and (found := _SET.search(text)) is not None:
+            self._set.setdefault(found["name"], SetVariable(found["name"], line))
         for failure in _FAILURES:
             if failure.step not in self._failed and _stands_in(text, failure):
                 self._failed[failure.step] = FailedAlready(failure.step, line)
@@ -85,6 +98,11 @@ class MachineReader:
     def managers(self) -> tuple[InstalledBy, ...]:
         """The package managers, in the order of their first signs."""
         return tuple(self._managers.values())
+
+    @property
+    def set_variables(self) -> tuple[SetVariable, ...]:
+        """The variables of the environment that the program sets, in order."""
+        return tuple(self._set.values())
 
     @property
     def failed(self) -> tuple[FailedAlready, ...]:

@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-from oomph.explain.evidence.tracebacks import begins_traceback, frame_on, is_in_library
-from oomph.explain.facts.fact import CodePlace, FailedNode, InPhase, NodeKind, ProgramPhase
+from oomph.explain.evidence.tracebacks import begins_traceback, frame_on, installed, is_in_library
+from oomph.explain.facts.companions import companion_folders
+from oomph.explain.facts.fact import CodePlace, FailedNode, InPhase, MissingModule, NodeKind, ProgramPhase
 from oomph.files.patterns import lazy_pattern
 
 # Functions of Keras and TensorFlow, and the phase that calling them begins. A later frame is nearer to the error.
@@ -79,6 +80,13 @@ _NODE = lazy_pattern(
     r"\[\[(?P<plain>[\w/.-]{1,200}) \(defined at"
 )
 
+# A statement on a line of its own, in a log that shows code without frames.
+_BARE_CALL = lazy_pattern(r"[\s>.$\d\[\]:-]{0,12}(?:\w{1,40} ?= ?)?(?:[\w.]{1,60}\.)?(?P<function>load_model)\(")
+_CELL_LINE = lazy_pattern(r"(?P<arrow>-{1,6}> ?| {2,8})\[?\d{1,6}\]? (?P<code>\S.*)")
+_ABSENT = lazy_pattern(r"[Nn]o module named '?(?P<module>[A-Za-z_][\w.]{1,100})")
+_OF_KERAS_ITSELF = frozenset({"h5py", "absl", "google", "ml_dtypes", "jax", "jaxlib", "torch", "_pytest", "pluggy"})
+"""Packages that call the user's code, or that TensorFlow and Keras call themselves."""
+
 
 class ProgramReader:
     """Reads the lines of a log in order, and follows its last traceback."""
@@ -88,23 +96,41 @@ class ProgramReader:
         self.own_place: CodePlace | None = None
         self.library_place: CodePlace | None = None
         self.node: FailedNode | None = None
+        self.failing_package = ""
+        self.missing: dict[str, MissingModule] = {}
+        self._shown = ""
+        """The line of a notebook's cell that the traceback shows before the one that failed."""
         self._frame: CodePlace | None = None
 
     def see(self, text: str, line: int | None) -> None:
         """Process the next line."""
         if begins_traceback(text):
             self.phase = self.own_place = self.library_place = None
+            self.failing_package = ""
         if "node" in text or "defined at" in text:
             self._see_node(text, line)
+        if "o module named" in text and (absent := _ABSENT.search(text)) is not None:
+            self.missing.setdefault(absent["module"], MissingModule(absent["module"], line))
         frame = frame_on(text)
         if frame is None:
-            if self._frame is not None and text.startswith(_CODE):
+            if self._frame is not None and (code := _CELL_LINE.match(text)) is not None:
+                self._see_code(self._frame, f"{self._shown} {code['code']}".strip(), line)
+                self._shown = code["code"]
+                if not code["arrow"]:
+                    return
+            elif self._frame is not None and text.startswith(_CODE):
                 self._see_code(self._frame, text.strip(), line)
-            self._frame = None
+            self._frame, self._shown = None, ""
+            if self.phase is None and "load_model(" in text and (call := _BARE_CALL.match(text)) is not None:
+                self._begin_phase(call["function"], line)
             return
         file, code_line, function = frame
         self._frame = CodePlace(file, code_line, function, line)
         self._keep(self._frame)
+        if not is_in_library(file):
+            self.failing_package = companion_folder(file)
+        elif (package := installed(text)) and package not in _OF_KERAS_ITSELF:
+            self.failing_package = package
         if _OF_KERAS.search(text):
             self._begin_phase(function, line)
 
@@ -132,6 +158,12 @@ class ProgramReader:
         if found is not None:
             name = found["name"] or found["at"] or found["plain"]
             self.node = FailedNode(name, _kind_of(name), line)
+
+
+def companion_folder(file: str) -> str:
+    """Return the folder of a known companion in which a file lies, as "scikeras/wrappers.py"; empty if in none."""
+    folder = file.replace("\\", "/").partition("/")[0]
+    return folder if "/" in file.replace("\\", "/") and folder in companion_folders() else ""
 
 
 def _kind_of(node: str) -> NodeKind | None:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from oomph.explain.facts.fact import FileFormat, FileHead, ShapePair
+from oomph.explain.facts.fact import DataRanOut, FileFormat, FileHead, ShapePair
 from oomph.files.patterns import lazy_pattern
 
 _SHAPE = r"[\[(](?P<{name}>(?:\?|None|\d{{1,9}})(?:, ?(?:\?|None|\d{{1,9}})){{0,7}},?|)[\])]"
 _FIRST, _SECOND = _SHAPE.format(name="first"), _SHAPE.format(name="second")
+_OF_LAST_AXIS = "axis -1"
+"""The words of a layer that has weights for so many features, whatever the number of axes."""
 # Each sign has the word without which its pattern cannot match.
 _PAIRS = (
     ("vs", lazy_pattern(rf"{_FIRST} ?vs\.? ?{_SECOND}")),
@@ -22,6 +24,12 @@ _PAIRS = (
     ("Received shapes", lazy_pattern(rf"Received shapes {_FIRST} and {_SECOND}")),
     ("shape", lazy_pattern(rf"expected [\w-]{{1,80}} to have shape {_FIRST} but got array with shape {_SECOND}")),
     ("reshape", lazy_pattern(rf"cannot reshape array of size \d+ into shape {_FIRST}(?P<second>)")),
+    (
+        _OF_LAST_AXIS,
+        lazy_pattern(rf"axis -1 of input shape to have value (?P<first>\d+),? but received input with shape {_SECOND}"),
+    ),
+    ("logits", lazy_pattern(rf"logits_size={_FIRST} labels_size={_SECOND}")),
+    ("matching shapes except", lazy_pattern(rf"Received: input_shape=\[{_FIRST}, {_SECOND}[\],]")),
     ("broadcast", lazy_pattern(rf"(?:shapes?|from shape) {_FIRST} (?:into shape )?{_SECOND}")),
 )
 _UNKNOWN = ("?", "None")
@@ -53,7 +61,8 @@ def shapes_in(text: str, line: int | None) -> Iterator[ShapePair]:
         if word in text:
             for found in pattern.finditer(text):
                 if found["second"]:
-                    yield ShapePair(_axes(found["first"]), _axes(found["second"]), line)
+                    first = found["first"] if word != _OF_LAST_AXIS else f"None, {found['first']}"
+                    yield ShapePair(_axes(first), _axes(found["second"]), line)
 
 
 def file_head_in(text: str, line: int | None) -> FileHead | None:
@@ -61,6 +70,20 @@ def file_head_in(text: str, line: int | None) -> FileHead | None:
     if _SAYS_HEAD.search(text) is None:
         return None
     return next((FileHead(each.format, line) for each in _HEADS if each.pattern.search(text)), None)
+
+
+_RAN_OUT = lazy_pattern(r"ran out of data.{0,200}\(in this case, (?P<batches>\d{1,9}) batches\)")
+_STEPS = lazy_pattern(r"(?<![\d/])(?P<done>\d{1,9})/(?P<all>\d{1,9})(?=\x1b\[0m| \S{0,8}[\[━])")
+
+
+def ran_out_in(text: str, line: int | None, before: str) -> DataRanOut | None:
+    """Return the end of data that a line reports, with what the progress bar `before` it shows; None if it does not."""
+    found = _RAN_OUT.search(text)
+    if found is None:
+        return None
+    steps = next(reversed([*_STEPS.finditer(f"{before}\n{text[: found.start()]}")]), None)
+    epoch_is_done = steps is not None and steps["done"] == steps["all"]
+    return DataRanOut(int(found["batches"]), "validation data" if epoch_is_done else None, line)
 
 
 def _axes(shape: str) -> tuple[int | None, ...]:

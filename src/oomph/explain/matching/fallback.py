@@ -11,6 +11,7 @@ from oomph.explain.evidence.tracebacks import Tracebacks, installed, package, pl
 from oomph.explain.facts.fact import LogGap, RaisedError
 from oomph.explain.matching.likeness import CORRECTED, Likeness, is_corrected, likely, likely_of_library
 from oomph.explain.matching.lines import AT_END, gets_by, goes_on
+from oomph.explain.public_names.table import keras_names, tensorflow_names
 from oomph.files.patterns import lazy_pattern
 
 UNRELATED = "unrelated"
@@ -27,7 +28,7 @@ _PYTHON = (
 )
 # Classes that TensorFlow and Keras never raise for a machine fault.
 _SCRIPTS_OWN = "Assertion Indentation Index Key Name Syntax Tab UnboundLocal ZeroDivision"
-WORDS = frozenset({"Epoch", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
+WORDS = frozenset({"Epoch", "Exception", "REQUIRES", "rendezvous", "Rendezvous", "endezvous", "StatusOr"}) | {
     f"{name}Error" for name in f"{_CLASSES} {_PYTHON} {_SCRIPTS_OWN} OperatorNotAllowedInGraph".split(" ")
 }
 
@@ -47,7 +48,7 @@ _CUT_OUT = lazy_pattern(
 # The same for a plain Python error, in which case it is unknown which code raised it.
 _PASTED = lazy_pattern(
     r"\s{0,4}(?:(?:tensorflow[\w.]*\.)?OperatorNotAllowedInGraph"
-    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)"
+    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)|\s{{0,4}}Exception: [A-Z]"
 )
 # Python's messages for such errors, on lines without the class, as people often copy them.
 _SAID = {
@@ -101,6 +102,12 @@ _REFUSED = lazy_pattern(
     r"|to HDF5 format requires|EagerTensor without building|identifier: |in read-only mode"
     r"|import pydot|'NoneType' object (?:is|has)"
     r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
+)
+_OBJECT = lazy_pattern(r"AttributeError: '(?P<class>[A-Z]\w{1,60})' object has no attribute '")
+# Classes of Keras and TensorFlow that are not public.
+_OF_TENSORFLOW = lazy_pattern(
+    r"Tensor\Z|Dataset\w*\Z|Variable\Z|Iterator\w*\Z|Layer\Z|Strategy\w*\Z|Optimizer\Z|Replica|Distributed|Resource"
+    r"|\A(?:Functional|KerasHistory|Node|NoneType|TensorShape|Dimension|Graph\w*|Session|ConcreteFunction|GPUOptions)\Z"
 )
 # Words that are specific to training. Without any, a plain error with no traceback may come from any program.
 _OF_KERAS = lazy_pattern(
@@ -243,10 +250,11 @@ class LastError:
     def raised(self) -> RaisedError | None:
         """The exception that ended the program, with its whole message, or None."""
         error, said = self._raised or self._pasted_fact, self._message or self._pasted
-        found = None if error is None or said is None else _RAISED.match(said.lines[0])
+        line = "" if said is None else said.lines[0].lstrip()
+        found = None if error is None else _RAISED.match(line)
         if error is None or said is None or found is None:
             return None
-        first = said.lines[0][found.end() :].strip()
+        first = line[found.end() :].strip()
         return RaisedError(found["type"], telling_lines([first, *said.all_lines[1:]]), error.line)
 
     @property
@@ -280,8 +288,8 @@ class LastError:
             return FallbackVerdict(names, found, self._position)
         if self._pasted is not None and self._pasted_fact is not None:
             words = self._pasted.text
-            is_mistake = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
-            mistake = (Likeness(UNRELATED, 0.5),) if is_mistake else ()
+            own = _MISTAKE.match(words) or _REFUSED.search(words) or place_in_script(self._frame)
+            mistake = (Likeness(UNRELATED, 0.5),) if own or _is_of_own_class(words) else ()
             if _NO_MODULE.match(words):
                 mistake = (Likeness(UNRELATED, _PLAIN),)
             alike = mistake or likely_of_library(words)
@@ -378,9 +386,18 @@ class LastError:
             self._raised = self._status = self._exit = self._message = None
 
 
+def _is_of_own_class(words: str) -> bool:
+    """True if an object lacks an attribute whose class is the user's own, not Keras's or TensorFlow's."""
+    found = _OBJECT.match(words)
+    if found is None or _OF_TENSORFLOW.search(found["class"]):
+        return False
+    known = (name for names in (keras_names(), tensorflow_names()) for name in names.ending_in(found["class"]))
+    return next(known, None) is None
+
+
 def _pasted_error(text: str) -> str:
     """Return the error on a line without a traceback, starting with its class; empty if there is none."""
-    if "Error" in text:
+    if "Error" in text or "Exception: " in text:
         if _PASTED.match(text):
             return text
         behind = _BEHIND.search(text[:_MOST_BEFORE])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
-from oomph.explain.catalogue.fault import Fault, Signature, neighbours
+from oomph.explain.catalogue.fault import Fault, Remedy, Signature, neighbours
 from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.matching.classifier import Shares, trained
 from oomph.explain.matching.fallback import GENERAL, UNRELATED
 from oomph.explain.matching.hits import Found, calibrated, narrowed
 from oomph.explain.matching.likeness import MOST, SUREST, Likeness, is_asserted, is_corrected
-from oomph.explain.matching.lines import goes_on, tells_of_training
+from oomph.explain.matching.lines import goes_on, tells_of_failure, tells_of_training
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
 
 _FEWEST_WORDS = 6
@@ -19,7 +19,14 @@ _LEAST, _LEAST_IN_PEACE = 0.1, 0.4  # minimum share to guess a page: after a fai
 _LEAD, _LEAD_IN_PEACE = 0.0, 0.1  # minimum lead over the shares for no fault and for an error in the script itself
 _CLEAR = 0.7  # share that outweighs a general name or a likeness
 _SEEN_IN_TRAINING = ("nan-loss", "no-gradients")
-"""The faults that may appear in training that continues without reporting a failure, besides those that it survives."""
+"""The faults that may appear in a log that reports no failure, besides those that training survives."""
+_OF_PROGRAMS: Mapping[str, Set[str]] = {
+    "version": {"version", "checkpoint"},
+    "checkpoint": {"checkpoint", "version"},
+    "data": {"data", "checkpoint", "compile"},
+    "python": {"python", "data", "version", "checkpoint", "compile", "distributed"},
+}
+"""The kinds of faults by which a program's own error can be explained, and those that it may be mistaken for."""
 _FAINT = 0.03  # pages below this share are not suggested
 
 
@@ -45,7 +52,7 @@ class Guesses:
             return []
         least, lead = (_LEAST, _LEAD) if failed else (_LEAST_IN_PEACE, _LEAD_IN_PEACE)
         best = self._diagnosis(self._pages[0])
-        may_be = failed or best.fault.passes or best.name in _SEEN_IN_TRAINING or not self._trains
+        may_be = failed or self._fails or best.fault.passes or best.name in _SEEN_IN_TRAINING
         needed = max(least, self._shares.sound + self._shares.of(UNRELATED) + lead)
         return [best] if may_be and self._pages[0].confidence >= needed else []
 
@@ -72,9 +79,11 @@ class Guesses:
         return not self._pages or self._shares.of(UNRELATED) > self._pages[0].confidence
 
     @property
-    def _trains(self) -> bool:
-        """True if any line shows that training is in progress."""
-        return any(goes_on(fact.text) for fact in self._facts)
+    def _fails(self) -> bool:
+        """True if a line reports a failure, and none shows that training is in progress."""
+        return any(tells_of_failure(fact.text) for fact in self._facts) and not any(
+            goes_on(fact.text) for fact in self._facts
+        )
 
     @cached_property
     def _shares(self) -> Shares:
@@ -97,18 +106,24 @@ _RIVAL, _NEIGHBOUR = 0.15, 0.1
 
 
 def suspicions(
-    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses
+    ranked: Sequence[Diagnosis], found: Found, catalogue: Sequence[Fault], guesses: Guesses, *, raised: bool
 ) -> Iterator[Diagnosis]:
     """Yield suspicions to fill the list up to three faults: first the same wording, then the words, then neighbours.
 
     Rivals of a wording are always added, but the others only if the first diagnosis is not nearly certain. Nothing is
-    added to measured faults or to an empty list.
+    added to measured faults or to an empty list. If Python `raised` the error, faults of the machine are left out.
     """
     pages = {fault.name: fault for fault in catalogue} | {fault.code: fault for fault in catalogue}
     room = MOST - len(ranked)
     known = {diagnosis.name for diagnosis in ranked}
     for word, sure, diagnosis in _candidates(ranked, found, guesses):
-        if room > 0 and (fault := pages.get(word)) is not None and fault.name not in known:
+        fault = pages.get(word)
+        if (
+            room > 0
+            and fault is not None
+            and fault.name not in known
+            and (not raised or sure == _RIVAL or _is_plausible(fault, ranked[0]))
+        ):
             known.add(fault.name)
             room -= 1
             yield Diagnosis(fault, CAUSE, sure, diagnosis.evidence[:1])
@@ -124,6 +139,11 @@ def _candidates(ranked: Sequence[Diagnosis], found: Found, guesses: Guesses) -> 
     if ranked and _is_doubtful(ranked[0]) and not (ranked[0].name == UNRELATED and guesses.is_scripts_own):
         around = () if ranked[0].name in GENERAL else neighbours(ranked[0].fault)
         yield from ((word, _NEIGHBOUR, ranked[0]) for word in (*guesses.likely, *around))
+
+
+def _is_plausible(fault: Fault, first: Diagnosis) -> bool:
+    """True if the fault can be another name for an error that Python raised."""
+    return fault.domain in _OF_PROGRAMS.get(first.fault.domain, (fault.domain,))
 
 
 def _is_doubtful(first: Diagnosis) -> bool:
@@ -147,3 +167,12 @@ def borrowed(
         if advising := tuple(signature for signature in borne if signature.advice):
             return captured, advising
     return {}, ()
+
+
+def lent_answers(catalogue: Sequence[Fault], facts: Sequence[Evidence]) -> tuple[Remedy, ...]:
+    """Return the answers to these facts on the first page that has any; the page for plain Python errors comes last."""
+    texts = [fact.text for fact in facts]
+    for fault in sorted(catalogue, key=lambda fault: fault.name in GENERAL):
+        if answering := tuple(each for each in fault.answers if each.answered(texts) is not None):
+            return answering
+    return ()

@@ -68,7 +68,8 @@ _REPLACEMENT = lazy_pattern(
 )
 # The subject must look like a name in the program: "`loss` must be", "learning_rate should be", "argument x must be".
 _REQUIREMENT = lazy_pattern(
-    r"(?:[`'\"]\w[\w.()=*]{0,60}[`'\"]|\b\w{1,40}_\w{1,40}|\b(?:argument|parameter|option|filename|path)s?\b[^.,]{0,60})[^.,;]{0,60}?"
+    r"(?:[`'\"]\w[\w.()=*]{0,60}[`'\"]|\b\w{1,40}_\w{1,40}"
+    r"|\b(?:argument|parameter|option|filename|path)s?\b[^.,]{0,60})[^.,;]{0,60}?(?:, it)?"
     r" (?:should|must|needs? to|has to|have to|can only|may only)(?: not| only| either)? (?:be|have|end|start"
     r"|contain|take|match)\b"
     r"|\bmust be one of\b|\bis only supported (?:for|with|in|by)\b|\b(?:supported|valid|allowed|expected"
@@ -87,6 +88,8 @@ _NO_CHANGE = lazy_pattern(
     r"|\bplease wait\b|\bcheck (?:the )?(?:logs?|output|stderr|above)\b|\bignore this\b",
     re.IGNORECASE,
 )
+# What Python itself adds to an error about a name: the name that is spelled most alike.
+_GUESS = lazy_pattern(r"\ADid you mean: '\w{1,60}'\?\Z")
 _PACKAGE = r"(?:\"|')?[A-Za-z][\w.-]{1,60}(?:\[[\w,-]{1,60}\])?(?:[=<>~!]=?[\w.*,<>=]{1,30})?(?:\"|')?"
 _INSTALL = lazy_pattern(
     rf"\b(?P<tool>pip3?|conda|mamba) (?P<verb>install|uninstall)(?P<words>(?: (?:-U|--upgrade|-y|--user)"
@@ -135,6 +138,8 @@ def _read(sentence: str) -> Instruction | None:
         return None
     command = _command_in(sentence)
     kinds = ((Force.REQUEST, _REQUEST), (Force.REPLACEMENT, _REPLACEMENT), (Force.REQUIREMENT, _REQUIREMENT))
+    if _GUESS.search(sentence):
+        return Instruction(sentence, Force.REQUIREMENT)
     force = Force.COMMAND if command else next((kind for kind, pattern in kinds if pattern.search(sentence)), None)
     return None if force is None else Instruction(sentence, force, command)
 

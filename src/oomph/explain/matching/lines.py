@@ -122,6 +122,7 @@ _WORDS = (
     *("error", "fail(?:ed|ure|s)?", "fatal", "abort(?:ed|ing)?", "killed", "crash(?:ed|es)?", "exception", "panic"),
     *("cannot", "can't", "could ?n[o']t", "could not", "unable", "terminat(?:ed|ing)", "denied", "refused", "invalid"),
     *("corrupt(?:ed|ion)?", "hangs", "stuck", "fr[eo]ezes?", "frozen", "time(?:d )?out", "segfault", "dumped", "lost"),
+    *("segmentation fault", "illegal"),
     *("leak(?:s|ed|ing)?", "oom", "not found", "no such", "unexpected(?:ly)?", "died", "dead", "gone", r"signal:? \d+"),
 )
 _FAILURE = lazy_pattern(rf"(?i)\b(?:{'|'.join(_WORDS)})\b")
@@ -204,3 +205,14 @@ def tells_of_failure(text: str) -> bool:
     if _NATIVE_FRAME.search(text) or is_of_traceback(text):
         return True
     return _FAILURE.search(_NO_FAILURE.sub(" ", text)) is not None and _ADVICE.match(text) is None
+
+
+_KILLED_OTHER = lazy_pattern(
+    r"(?:Kill(?:ed)?|reaped) process \d+ \((?:java|mysqld|postgres|mongod|chrome|firefox|node|redis-server|apache2"
+    r"|nginx|gnome-shell|Xorg|code|dockerd|containerd|systemd[\w-]*)\)"
+)
+
+
+def is_of_other_program(text: str) -> bool:
+    """True if the kernel reports in this line that it ended a program which never trains a model."""
+    return " process " in text and _KILLED_OTHER.search(text) is not None

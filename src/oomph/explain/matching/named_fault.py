@@ -191,6 +191,8 @@ class Diagnosis(NamedTuple):
     """The facts about the program, the installation and the machine."""
     error: RaisedError | None = None
     """The exception by which the program showed the fault."""
+    lent: tuple[Remedy, ...] = ()
+    """The answers of another page to the evidence, if the fault's own page has none."""
     command: OwnCommand = OwnCommand()
     """The command that started the run that the evidence comes from."""
     outlasted_oomph: bool = False
@@ -241,7 +243,10 @@ class Diagnosis(NamedTuple):
         """The remedies, best first, each with how well it fits; the page of plain Python errors has none of its own."""
         values = {"where": _SOMEWHERE, **derived(self.captured), **self.captured}
         line = next((fact.line for fact in self.evidence if fact.line is not None), None)
-        given = advice_for(self.fault, self.signatures, self.systems, values, self.facts, self.error, line)
+        texts = [fact.text for fact in self.evidence]
+        given = advice_for(
+            self.fault, self.signatures, self.systems, values, self.facts, self.error, line, texts, self.lent
+        )
         if self.outlasted_oomph:
             given = tuple(sorted(given, key=lambda each: bool(each.remedy.action)))
         return tuple(self._with_own_command(each) for each in given)

@@ -1,4 +1,4 @@
-"""Reads the final lines that `oomph run` printed to a log: what happened, how often, and where the run directory is.
+"""Reads what `oomph run` printed at the end: what happened, how often, which worker failed, where the run directory is.
 
 Pure.
 
@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from oomph.explain.catalogue.fault import Fault
 from oomph.explain.evidence.evidence import Evidence
-from oomph.explain.matching.fallback import GENERAL
+from oomph.explain.matching.causality import OF_PEERS, FaultPlace, consequences
+from oomph.explain.matching.fallback import GENERAL, UNRELATED
 from oomph.explain.matching.named_fault import CAUSE, Diagnosis
 from oomph.files.patterns import lazy_pattern
+from oomph.terminal.endings import SCRIPT_ERROR
 
 WORDS = frozenset({"oomph"})
 RUN = "run_directory"
@@ -31,7 +33,12 @@ _ROW = lazy_pattern(r"(?:[^\n]{0,80}?\s)?oomph: (?P<head>what happened|gave up|n
 _STARTED = lazy_pattern(
     r"(?:[^\n]{0,80}?\s)?oomph: running .{1,2000}, run directory (?P<run>.{1,500}?)(?:, attempt \d+)?\Z"
 )
-_COUNTED = lazy_pattern(r"(?P<name>[a-z][a-z0-9-]{1,60}) (?P<times>once|twice|\d{1,9} times)")
+_COUNTED = lazy_pattern(rf"(?P<name>[a-z][a-z0-9-]{{1,60}}|{SCRIPT_ERROR}) (?P<times>once|twice|\d{{1,9}} times)")
+# The worker whose failure decided what became of a gang, as the supervisors of the other workers report it
+_ELSEWHERE = lazy_pattern(
+    r"(?:[^\n]{0,80}?\s)?oomph: (?P<who>worker \d{1,6} on \S{1,253}) [^()\n]{1,60}"
+    r" \((?P<name>[a-z][a-z0-9-]{1,60})\)[^()\n]{0,60}: (?:all workers have|no worker should)"
+)
 _EXPLAIN = "oomph explain "
 _RESUME = "--resume="
 
@@ -54,6 +61,8 @@ class OwnAccounts:
         self._started = ""
         self._open: OwnAccount | None = None
         self._by_run: dict[str, OwnAccount] = {}
+        self._elsewhere: dict[str, OwnAccount] = {}
+        """The failures of other workers that ended this one, by worker."""
 
     def see(self, fact: Evidence) -> None:
         """Process the next line of a log."""
@@ -63,6 +72,28 @@ class OwnAccounts:
             self._started, self._open = started["run"], None
         elif row := _ROW.match(fact.text):
             self._open = self._after(row["head"], row["text"], fact)
+        elif (failed := _ELSEWHERE.match(fact.text)) and len(self._elsewhere) < _MOST_RUNS:
+            self._elsewhere[failed["who"]] = OwnAccount({failed["name"]: "once"}, self._started, fact)
+
+    @property
+    def ends_with_script_error(self) -> bool:
+        """True if the latest run ended with the script's own error; whatever it met before, it had survived."""
+        latest = next(reversed(self._by_run.values()), None)
+        return latest is not None and UNRELATED in latest.counts
+
+    def consequences(self, places: Mapping[Fault, FaultPlace]) -> frozenset[Fault]:
+        """Return the faults that only follow from others.
+
+        Those that oomph counted follow only from one another; connections that it did not count follow from those.
+        """
+        counted = {name for account in self._by_run.values() for name in account.counts}
+        failed = {name for account in self._elsewhere.values() for name in account.counts} - OF_PEERS
+        causes = failed or counted - OF_PEERS
+        if not causes:
+            return consequences(places)
+        own = {fault: place for fault, place in places.items() if fault.name in counted | failed}
+        lost = {fault for fault in places if fault.name in OF_PEERS and (failed or fault.name not in counted)}
+        return consequences(own) | (consequences(places) - own.keys()) | lost
 
     def _after(self, head: str, text: str, fact: Evidence) -> OwnAccount | None:
         """Return the account that is open after this row. A later account of a run includes its earlier attempts."""
@@ -92,7 +123,8 @@ class OwnAccounts:
         return list(there.values())
 
     def _of(self, name: str) -> list[OwnAccount]:
-        return [account for account in self._by_run.values() if name in account.counts]
+        accounts = (*self._elsewhere.values(), *self._by_run.values())
+        return [account for account in accounts if name in account.counts]
 
 
 def _with(known: Diagnosis, accounts: Sequence[OwnAccount]) -> Diagnosis:
@@ -115,7 +147,7 @@ def _gave_up_on(name: str, account: OwnAccount) -> Evidence | None:
 def _counts(text: str) -> dict[str, str]:
     """Parse how often each fault occurred, as in "device-oom 3 times, killed once"."""
     found = map(_COUNTED.fullmatch, text.split(", "))
-    return {each["name"]: each["times"] for each in found if each is not None}
+    return {UNRELATED if each["name"] == SCRIPT_ERROR else each["name"]: each["times"] for each in found if each}
 
 
 def _run_in(command: str) -> str:

@@ -14,6 +14,11 @@ _PIN = lazy_pattern(
 )
 _BOUND = lazy_pattern(r"(?P<sign>>=|<|~=|==)(?P<version>\d[\d.]*)")
 _LEAST_PARTS = 2
+_TENSORFLOW_2: Version = (2,)
+_ALONE = lazy_pattern(r"pip install keras(?=\Z| &&)")
+_FIRST_WITH_KERAS: Version = (2, 6)
+_FIRST_WITHOUT_KERAS_2 = (2, 16)
+_FIRST_PYTHON_WITH_CUDA: Version = (3, 9)
 
 
 def is_installable(command: str, facts: LogFacts) -> bool:
@@ -21,8 +26,28 @@ def is_installable(command: str, facts: LogFacts) -> bool:
     return "pip install" not in command or not any(_conflicts(command, facts))
 
 
+def pinned(command: str, facts: LogFacts) -> str:
+    """Name the Keras that belongs to the installed TensorFlow, since another one would replace TensorFlow."""
+    known = facts.version_of("tensorflow")
+    if known.since is None or known.since != known.until or len(known.since) < _LEAST_PARTS:
+        return command
+    major, minor = known.since[:_LEAST_PARTS]
+    if (major, minor) < _FIRST_WITHOUT_KERAS_2:
+        return _ALONE.sub(f'pip install "{keras_of(known.since)}"', command)
+    return command.replace("pip install tf_keras", f'pip install "tf_keras=={major}.{minor}.*"')
+
+
+def keras_of(tensorflow: Version) -> str:
+    """Return the requirement for the Keras 2 of a release of TensorFlow, whose number it has from 2.6 on."""
+    if tensorflow < _FIRST_WITH_KERAS:
+        return "keras<2.4"
+    return f"keras=={tensorflow[0]}.{tensorflow[1]}.*"
+
+
 def _conflicts(command: str, facts: LogFacts) -> Iterator[bool]:
     pins = [(found["name"], found["sign"], version(found["version"].rstrip("."))) for found in _PIN.finditer(command)]
+    if "[and-cuda]" in command and facts.version_of("python").is_before(_FIRST_PYTHON_WITH_CUDA):
+        yield True  # TensorFlow has this extra from 2.14 on
     installs_tensorflow = any(name == "tensorflow" for name, _, _ in pins)
     for name, sign, wanted in pins:
         if name == "tensorflow":
@@ -33,6 +58,8 @@ def _conflicts(command: str, facts: LogFacts) -> Iterator[bool]:
 
 def _has_no_wheel(release: Version, facts: LogFacts) -> bool:
     python, pythons = facts.version_of("python").since, pythons_of(release)
+    if python is None and release >= _TENSORFLOW_2 and facts.version_of("tensorflow").is_before(_TENSORFLOW_2):
+        return 7 not in pythons and bool(pythons)  # Python 3.7 is the last one that TensorFlow 1 has wheels for
     return bool(pythons) and python is not None and len(python) >= _LEAST_PARTS and python[1] not in pythons
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from oomph.explain.catalogue.fault import Remedy, as_clause
 from oomph.explain.facts.condition import Condition, condition
 from oomph.explain.facts.fact import LogFacts
 from oomph.explain.matching.advice import AdvisedRemedy
+
+_LOOKS = "nothing"
+"""The kind of a remedy that changes nothing: it shows which of the others applies."""
 
 
 class DecidingQuestion(NamedTuple):
@@ -17,8 +21,16 @@ class DecidingQuestion(NamedTuple):
     command: str
 
 
-def question_between(advice: Sequence[AdvisedRemedy], facts: LogFacts) -> DecidingQuestion | None:
-    """Return the question whose answer would remove one of several remedies, or None if nothing is open."""
+def question_between(
+    advice: Sequence[AdvisedRemedy], facts: LogFacts, page: Iterable[Remedy] = ()
+) -> DecidingQuestion | None:
+    """Return the question whose answer decides between several remedies, or None if nothing is open.
+
+    Args:
+        advice: the remedies that are shown, best first.
+        facts: the facts that the log states.
+        page: all remedies of the fault for this system, some of which only look.
+    """
     if len(advice) < 2:
         return None
     for number, each in enumerate(advice, 1):
@@ -26,7 +38,11 @@ def question_between(advice: Sequence[AdvisedRemedy], facts: LogFacts) -> Decidi
             asked = condition(text)
             if asked.command and asked.is_open(facts):
                 return DecidingQuestion(f"remedy {number} does not help with {_in_words(asked)}. Yours:", asked.command)
-    return None
+    if advice[0].fit == "fits":
+        return None
+    shown = {each.remedy.command for each in advice}
+    looks = (each for each in page if each.kind == _LOOKS and each.command and each.command not in shown)
+    return next((DecidingQuestion(f"{as_clause(each.text)}:", each.command) for each in looks), None)
 
 
 def _in_words(asked: Condition) -> str:

@@ -14,6 +14,7 @@ from oomph.files.patterns import lazy_pattern
 
 _SPARSE, _ONE_HOT = "sparse_categorical_crossentropy", "categorical_crossentropy"
 _OF_LABELS = lazy_pattern(r"logits shape \[\d+,(?P<classes>\d+)\] and labels shape \[(?P<labels>\d+)\]")
+_ONE_AXIS_MORE = "`target.ndim - 1`"
 _RANGE = lazy_pattern(
     r"label value of (?P<label>\d{1,9}) which is outside the valid range of \[0, (?P<classes>\d{1,9})\)"
 )
@@ -38,7 +39,8 @@ def _one_hot_loss_of_class_numbers(script: SeenScript, message: str, facts: LogF
 
 def _class_number_loss_of_one_hot(script: SeenScript, message: str, facts: LogFacts) -> Remedy | None:
     call, sizes = _compiled_with(script, _SPARSE), _OF_LABELS.search(message)
-    if call is None or sizes is None or int(sizes["labels"]) % int(sizes["classes"]):
+    is_flat = sizes is not None and not int(sizes["labels"]) % int(sizes["classes"])
+    if call is None or not (is_flat or _ONE_AXIS_MORE in message):
         return None
     return _change(script, call, f'the labels are one-hot: use loss="{_ONE_HOT}"')
 
@@ -59,10 +61,17 @@ def _steps_without_repeat(script: SeenScript, message: str, facts: LogFacts) -> 
     return _change(script, call, "leave steps_per_epoch out, or put .repeat() at the end of the data set")
 
 
+def _loss_without_a_gradient(script: SeenScript, message: str, facts: LogFacts) -> Remedy | None:
+    call = next((each for name in _WITHOUT_GRADIENT for each in script.calls_of(name)), None)
+    return None if call is None else _change(script, call, "it has no gradient: keep it out of the loss")
+
+
+_WITHOUT_GRADIENT = ("argmax", "round", "floor", "numpy")
 _BY_FAULT: Mapping[str, tuple[Callable[[SeenScript, str, LogFacts], Remedy | None], ...]] = {
     "shape-mismatch": (_one_hot_loss_of_class_numbers, _class_number_loss_of_one_hot),
     "label-out-of-range": (_too_few_classes,),
     "input-pipeline": (_steps_without_repeat,),
+    "no-gradients": (_loss_without_a_gradient,),
 }
 
 

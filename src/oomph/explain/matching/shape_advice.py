@@ -7,20 +7,61 @@ from math import prod
 
 from oomph.explain.catalogue.fault import Remedy
 from oomph.explain.facts.fact import LogFacts, ShapePair
+from oomph.files.patterns import lazy_pattern
 
 _CHANNELS = {1, 3, 4}
+_WITH_BATCH = 2
+_SIZES = lazy_pattern(r"x sizes: (?P<x>\d[\d, ]*?) *y sizes: (?P<y>\d[\d, ]*)")
 _IMAGES = 4
 """The number of axes of a batch of images."""
 
 
 def shape_remedy(fault: str, facts: LogFacts) -> Remedy | None:
     """Return what the last pair of shapes in a log asks for, or None if its numbers do not tell."""
-    if fault != "shape-mismatch" or not facts.shapes:
+    if fault != "shape-mismatch":
+        return None
+    if text := _of_cardinality(" ".join(facts.error.message) if facts.error else ""):
+        return Remedy(text, kind="data")
+    if not facts.shapes:
         return None
     pair = facts.shapes[-1]
     longer, shorter = sorted((pair.first, pair.second), key=len, reverse=True)
-    text = _of_channels(pair) or _of_missing_axis(longer, shorter) or _of_same_values(longer, shorter)
+    text = (
+        _of_channels(pair) or _of_batch(pair) or _of_missing_axis(longer, shorter) or _of_same_values(longer, shorter)
+    )
     return Remedy(text) if text else None
+
+
+def _of_cardinality(message: str) -> str:
+    found = _SIZES.search(message)
+    if found is None:
+        return ""
+    x, y = ([int(each) for each in found[name].split(", ") if each.isdigit()] for name in ("x", "y"))
+    for name, whole, parts in (("y", x, y), ("x", y, x)):
+        if len(whole) == 1 and len(parts) > 1 and set(parts) == {1}:
+            return (
+                f"{name} is a list with one array for each sample, which Keras takes for as many inputs or outputs: "
+                f"make it one array, np.array({name}) or np.concatenate({name})"
+            )
+    return ""
+
+
+def _of_batch(pair: ShapePair) -> str:
+    one, other = pair.first, pair.second
+    sizes = one[:1] + other[:1]
+    if len(one) != len(other) or len(one) < _WITH_BATCH or one[1:] != other[1:] or None in (*sizes, *one[1:]):
+        return ""
+    more, fewer = max(map(int, filter(None, sizes)), default=0), min(map(int, filter(None, sizes)), default=0)
+    if not fewer or more == fewer:
+        return ""
+    times, rest = divmod(more, fewer)
+    folded = (
+        f"a layer before folds {times} positions of each sample into the batch: flatten each sample by itself, "
+        f"Flatten() or tf.reshape(x, [tf.shape(x)[0], -1])"
+        if not rest
+        else "one of the two is of another batch, or cut off: take both from the same batch (drop_remainder=True)"
+    )
+    return f"The other axes agree; the first one, the batch, differs, {one[0]} and {other[0]}: {folded}"
 
 
 def _of_channels(pair: ShapePair) -> str:
@@ -39,7 +80,8 @@ def _of_missing_axis(longer: Sequence[int | None], shorter: Sequence[int | None]
         return ""
     if longer[-1] == 1 and _agree(longer[:-1], shorter):
         return f"{_written(shorter)} lacks the last axis of {_written(longer)}: x[..., None] adds it"
-    if longer[0] in (None, 1) and None not in shorter and _agree(longer[1:], shorter):
+    is_sample = longer[0] in (None, 1) and None not in shorter and _agree(longer[1:], shorter)
+    if is_sample or (longer[0] is None and None not in shorter and len(shorter) > 1 and longer[2:] == shorter[1:]):
         return f"{_written(shorter)} is one sample without the batch axis: add it, as in model.predict(x[None])"
     return ""
 

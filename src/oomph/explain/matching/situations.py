@@ -30,6 +30,8 @@ class Situation(NamedTuple):
     """A part of the name of the file that raised it."""
     code: str = ""
     """Words in the source line that raised it."""
+    own_code: str = ""
+    """Words in the user's own lines that the traceback shows."""
     needs: tuple[str, ...] = ()
     """Conditions that the log must state; see `oomph.explain.facts.condition`."""
     confidence: float = 0.85
@@ -37,6 +39,14 @@ class Situation(NamedTuple):
 
 _NO_ATTRIBUTE = lazy_pattern(r"AttributeError: 'NoneType' object has no attribute '")
 _UNPACKED = lazy_pattern(r"ValueError: (?:too many|not enough) values to unpack")
+_FEWER_RESULTS = lazy_pattern(
+    r"ValueError: (?:too many|not enough) values to unpack|IndexError: invalid index to scalar"
+    r"|TypeError: (?:cannot unpack non-iterable \S{0,20}float|'\S{0,20}float\d*' object is not subscriptable)"
+)
+_RESULTS = Remedy(
+    "evaluate and train_on_batch give the loss and as many metrics as compile names, without any only one number: "
+    'compile with metrics=["accuracy"], take as many values as there are, or call it with return_dict=True'
+)
 _OF_DATA = frozenset(
     {"unpack_x_y_sample_weight", "train_step", "test_step", "predict_step", "tf_train_step", "slice_inputs"}
 )
@@ -46,6 +56,46 @@ _EMPTY_DATA = Remedy(
 )
 
 SITUATIONS = (
+    Situation(
+        "input-pipeline",
+        Remedy(
+            "The training data lasted for all steps of the epoch; the validation data ran out: leave validation_steps "
+            "out, make it at most the number of batches there are, or repeat() that data",
+            kind="data",
+        ),
+        needs=("ended validation data",),
+    ),
+    Situation(
+        "keras-version-mismatch",
+        Remedy(
+            "evaluate of Keras 3 gives the total loss and the metrics of compile only, no loss for each output: unpack "
+            "as many (print(model.metrics_names)), or use evaluate(..., return_dict=True)"
+        ),
+        _UNPACKED,
+        own_code=".evaluate(",
+        needs=("uses Keras 3",),
+    ),
+    Situation("unrelated", _RESULTS, _FEWER_RESULTS, own_code=".evaluate("),
+    Situation("unrelated", _RESULTS, _FEWER_RESULTS, own_code="_on_batch("),
+    Situation(
+        "checkpoint-failure",
+        Remedy(
+            "ModelCheckpoint never wrote this file, because its monitor is no metric of the model (the log says so): "
+            'monitor a name that fit prints, such as val_accuracy for metrics=["accuracy"], or val_loss'
+        ),
+        lazy_pattern(r"\w+Error: .{0,200}(?:[Nn]ot found|No such file|does not exist)"),
+        needs=("tried save best model",),
+    ),
+    Situation(
+        "keras-version-mismatch",
+        Remedy(
+            'Keras has no such backend: correct KERAS_BACKEND, or "backend" in ~/.keras/keras.json, to tensorflow, '
+            "jax or torch",
+            "KERAS_BACKEND=tensorflow python train.py",
+            kind="environment",
+        ),
+        lazy_pattern(r"\w*Error: Unable to import backend ?: ?(?!tensorflow|jax|torch)\w"),
+    ),
     Situation(
         "input-pipeline",
         Remedy(
@@ -192,8 +242,14 @@ def _is_met(situation: Situation, facts: LogFacts) -> bool:
         and (not situation.functions or function in situation.functions)
         and situation.file in file
         and situation.code in code
+        and situation.own_code in _own_code(facts)
         and all(condition(each).is_met(facts) for each in situation.needs)
     )
+
+
+def _own_code(facts: LogFacts) -> str:
+    seen = facts.at_hand.script.statement if facts.at_hand and facts.at_hand.script else ""
+    return " ".join((seen, facts.own_place.code)) if facts.own_place else seen
 
 
 def _raises(error: re.Pattern[str], facts: LogFacts) -> bool:

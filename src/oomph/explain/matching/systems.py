@@ -90,7 +90,8 @@ _AROUND = (
             *("host (", "host: ", "hostname: ", "LIBRARY_PATH: /usr/local/nvidia/lib", "Driver was not detected"),
         ),
         lazy_pattern(
-            r"/\.dockerenv|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
+            r"/\.dockerenv|\bdocker(?:-compose| compose)? run "
+            r"|\bnvcr\.io/|\bkubepods\b|nvidia-container-cli|\bdocker: |/docker/containers/|\bdockerd?\["
             r"|\broot@[0-9a-f]{12}:|\bhost \([0-9a-f]{12}\)|\b(?:host|hostname): [0-9a-f]{12}\b"
             r"|Error response from daemon|\bOOMKilled\b|\boci runtime\b"
             r"|LIBRARY_PATH: /usr/local/nvidia/lib|NVIDIA Driver was not detected"

@@ -56,6 +56,10 @@ class PublicNames:
         """Yield the names whose last part, or last parts, these are."""
         return (name for name in self._names if name.endswith(f".{last}"))
 
+    def within(self, module: str) -> Iterator[str]:
+        """Yield the names in a module."""
+        return (name for name in self._names if name.startswith(f"{module}."))
+
     def parameters(self, name: str, versions: VersionRange) -> list[str]:
         """Return the parameters that a name has in some of these versions, without `**kwargs`."""
         lives = ((each, self.lifetime(name, each)) for each in self._names.get(name, {}) if each.isidentifier())

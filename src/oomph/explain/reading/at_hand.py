@@ -24,6 +24,7 @@ _LONGEST, _LONGEST_ARGUMENT = 300, 80
 _CALLS = frozenset(
     {"compile", "fit", "evaluate", "predict", "Dense", "Input", "Embedding", "batch", "repeat", "from_tensor_slices"}
     | {"from_generator", "image_dataset_from_directory", "flow_from_directory", "load_model", "load_weights"}
+    | {"argmax", "round", "floor", "numpy"}
 )
 _DRIVER = Path("/proc/driver/nvidia/version")
 _OF_KERNEL = ("/proc/", "/sys/", "/dev/")  # reading may wait there, or never end

@@ -13,7 +13,7 @@ from oomph.explain.evidence.evidence import Evidence
 from oomph.explain.evidence.memory import limit_in_words
 from oomph.explain.reading.file import Unreadable, read_dump
 from oomph.explain.reading.log import Words, read_log
-from oomph.files.oomph_folder import WORKERS
+from oomph.files.oomph_folder import WORKERS, run_of
 from oomph.files.opening import open_regular
 from oomph.journal.events import (
     AttemptEnded,
@@ -56,12 +56,13 @@ def read_run(directory: Path, words: Words | None = None) -> Iterator[Evidence]:
     for number, attempt in enumerate(sorted(by_attempt.keys() | logs.keys())):
         if number > 0:
             yield Evidence.of_progress("started again", f"attempt {attempt}")
-        worker = _first_to_fail(by_attempt[attempt])
+        failed = _first_to_fail(by_attempt[attempt])
+        worker = max(0, failed.worker) if failed is not None and run_of(directory) == directory else 0
         log = _log_of_worker(directory, worker, attempt) if worker else logs.get(attempt)
+        at = f"attempt {attempt}, {failed.who}" if worker and failed is not None else f"attempt {attempt}"
         if log is not None:
-            printed = f"worker {worker}" if worker else "stderr"
-            yield from _of(attempt, _printed(log, f"attempt {attempt}, {printed}", words))
-        yield from _of(attempt, _events(_of_worker(directory, worker, attempt, by_attempt[attempt]), attempt))
+            yield from _of(attempt, _printed(log, at if worker else f"{at}, stderr", words))
+        yield from _of(attempt, _events(_of_worker(directory, worker, attempt, by_attempt[attempt]), at))
 
 
 def _of(attempt: int, facts: Iterable[Evidence]) -> Iterator[Evidence]:
@@ -72,22 +73,23 @@ def _is_log(path: Path) -> bool:
     return _ATTEMPT.fullmatch(path.stem) is not None and path.is_file()
 
 
-def _first_to_fail(attempt: list[Event]) -> int:
-    """Return the rank of the worker whose failure is the cause of the others', or 0 for the first or the only one."""
-    return next((max(0, failed.worker) for failed in facts(attempt, WorkerFailed) if failed.cause), 0)
+def _first_to_fail(attempt: list[Event]) -> WorkerFailed | None:
+    """Return the failure that is the cause of the other workers', or None if there is only one worker."""
+    return next((failed for failed in facts(attempt, WorkerFailed) if failed.cause), None)
 
 
 def _log_of_worker(directory: Path, worker: int, attempt: int) -> Path | None:
-    path = directory / WORKERS / str(worker) / "output" / f"{attempt}.log"
-    return path if path.is_file() else None
+    places = [directory / WORKERS / str(worker) / name / f"{attempt}.log" for name in ("output", "stderr")]
+    return next((path for path in places if path.is_file()), None)
 
 
 def _of_worker(directory: Path, worker: int, attempt: int, events: list[Event]) -> list[Event]:
-    """Return the events of an attempt as one of its workers saw it: its own, and those of the supervisor."""
+    """Return the events of an attempt as one of its workers saw it: its own, and those of its supervisor."""
     if not worker:
         return events
     own = read_journal(directory / WORKERS / str(worker), attempt)
-    return [*own, *(event for event in events if event.role == "supervisor")]
+    supervised = any(event.role == "supervisor" for event in own)  # by an `oomph run` of its own
+    return list(own) if supervised else [*own, *(event for event in events if event.role == "supervisor")]
 
 
 def why_nothing_is_known(directory: Path) -> str:
@@ -114,26 +116,26 @@ def _memory_maps(directory: Path) -> Iterator[Evidence]:
             continue  # the attempt's own output says the same
 
 
-def _events(events: list[Event], attempt: int) -> Iterator[Evidence]:
+def _events(events: list[Event], at: str) -> Iterator[Evidence]:
     on_purpose = any(_was_wanted(decided) for decided in facts(events, Decided))
     asked = bool(facts(events, RestartRequested)), bool(facts(events, Hung))
     for event in events:
         match event.fact:
             case AttemptEnded(returncode=int(returncode), oom_kills=kills):
                 if not on_purpose and not _by_oomph(returncode, kills, *asked):
-                    yield Evidence.of_exit(returncode, kills, f"attempt {attempt}")
+                    yield Evidence.of_exit(returncode, kills, at)
             case Decided(ending=Mapping() as ending, reason=reason):
                 if ending.get("fault") == _NOT_RESTARTABLE:  # this is also a finding
-                    yield Evidence("log", reason, origin=f"attempt {attempt}")
+                    yield Evidence("log", reason, origin=at)
             case Oom(message=message, epoch=epoch, step=step):
-                yield Evidence.of_exception_text("ResourceExhaustedError", message, _where(attempt, epoch, step))
+                yield Evidence.of_exception_text("ResourceExhaustedError", message, _where(at, epoch, step))
             case Recovered(epoch=epoch, step=step):
-                yield Evidence.of_progress("recovered", _where(attempt, epoch, step))
+                yield Evidence.of_progress("recovered", _where(at, epoch, step))
             case UncaughtException(type=type_name, message=message):
-                yield Evidence.of_exception_text(type_name or "Exception", message, f"attempt {attempt}")
+                yield Evidence.of_exception_text(type_name or "Exception", message, at)
             case fact:
                 if text := _in_words(fact):
-                    yield Evidence("log", text, origin=f"attempt {attempt}")
+                    yield Evidence("log", text, origin=at)
 
 
 def _in_words(fact: Fact) -> str:
@@ -167,10 +169,10 @@ def _by_oomph(returncode: int, kills: int | None, restart_requested: bool, hung:
     return not kills and ((restart_requested and returncode > 0) or (hung and returncode < 0))
 
 
-def _where(attempt: int, epoch: int | None, step: int | None) -> str:
+def _where(at: str, epoch: int | None, step: int | None) -> str:
     """Format the attempt, epoch and step, all counted from 1."""
     numbers = (("epoch", epoch), ("step", step))
-    return ", ".join([f"attempt {attempt}", *(f"{name} {at + 1}" for name, at in numbers if at is not None)])
+    return ", ".join([at, *(f"{name} {number + 1}" for name, number in numbers if number is not None)])
 
 
 def _whole(number: float | None) -> str:

@@ -45,6 +45,8 @@ _LOST = {
 # What a worker's collective operations raise once another worker is lost
 # (tensorflow/core/common_runtime/base_collective_executor.cc; coordination_service_agent.cc for heartbeats)
 _WORKER_LOST = ("Collective ops is aborted by", "stopped sending heartbeats", "Collective has timed out")
+# The same operations, if the workers train different models (collective_param_resolver_local.cc, CompleteInstanceLocal)
+_DISAGREE = ("Shape mismatch in the collective instance", "Collective instance")
 # tf.data passes on the class of an error in a pipeline function, but not its message
 _INPUT = "Error in user-defined function passed to"
 _UNITS = {"B": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -146,7 +148,10 @@ def lost_context(error: BaseException) -> str:
 
 def lost_worker(error: BaseException) -> bool:
     """True if another worker of the same training has ended or is silent; collective operations fail from then on."""
-    return isinstance(error, tf.errors.OpError) and any(marker in str(error.message) for marker in _WORKER_LOST)
+    if not isinstance(error, tf.errors.OpError):
+        return False
+    text = str(error.message)
+    return any(marker in text for marker in _WORKER_LOST) and not any(marker in text for marker in _DISAGREE)
 
 
 def _line(text: str, position: int) -> str:

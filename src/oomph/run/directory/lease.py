@@ -8,6 +8,7 @@ finds another one in its place, because it had been suspended for too long, must
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -59,6 +60,27 @@ def beats_elsewhere(holder: LockHolder | None) -> bool:
     return holder is not None and holder.beat is not None and holder.process.boot != boot()
 
 
+def is_held(run_dir: Path, name: str = LOCK) -> bool:
+    """True if a process holds a lock of a run. Tries to acquire the lock to find out.
+
+    On a file system that hosts share, a holder on another one counts if its last beat looks recent, by this clock.
+    """
+    try:
+        fd = open_own(run_dir, name, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        holder, is_recent = holder_in(fd), time.time() - os.fstat(fd).st_mtime < SILENT_SECONDS
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return holder is not None and (holder.process.lives or (is_recent and beats_elsewhere(holder)))
+    finally:
+        os.close(fd)
+    return is_recent and beats_elsewhere(holder)
+
+
 def lives_elsewhere(run_dir: Path, holder: LockHolder | None) -> bool:
     """True if the holder of a lock lives on another host. Waits for its next beat if that is possible."""
     if holder is None or not beats_elsewhere(holder):
@@ -68,12 +90,12 @@ def lives_elsewhere(run_dir: Path, holder: LockHolder | None) -> bool:
         while time.monotonic() < until:
             ticking.tick(f"waiting to see whether {holder.process}, which did not finish, still uses {run_dir}")
             time.sleep(_LOOK_SECONDS)
-            if _newest_holder(run_dir) != holder:
+            if newest_holder(run_dir) != holder:
                 return True
     return False
 
 
-def _newest_holder(run_dir: Path) -> LockHolder | None:
+def newest_holder(run_dir: Path) -> LockHolder | None:
     """Return the holder of a lock, which is opened anew: only then NFS asks the server."""
     fd = open_own(run_dir, LOCK, os.O_RDONLY)
     try:
@@ -102,7 +124,7 @@ class Lease:
             return True
         self._due = time.monotonic() + BEAT_SECONDS
         try:
-            found = _newest_holder(self._run_dir)
+            found = newest_holder(self._run_dir)
             if found is not None and found.process != self._holder.process:
                 return False
             self._holder = self._holder._replace(beat=(self._holder.beat or 0) + 1)

@@ -14,10 +14,10 @@ from typing import Literal, NamedTuple
 from oomph.errors import RunDirectoryError
 from oomph.files.opening import open_folder, pin, unpin
 from oomph.monitor.store import LOCK as SAMPLES_LOCK
+from oomph.run.directory.lease import is_held
 from oomph.run.directory.listed_run import BLOCK_BYTES, GOING_ON, MEASURED, ListedRun
 from oomph.run.directory.run_directory import STATUSES, lock_run
 from oomph.run.directory.trust import OWN_NAMES
-from oomph.run.directory.unfinished import is_held
 
 WhyKept = Literal["running", "resumable", "unreadable", "recent"]
 _SET_ASIDE = re.compile(r"\.(\d+|partial|refused)\Z")

@@ -19,7 +19,7 @@ from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.oomph_folder import MOST_WORKERS, NOTEBOOKS, OOMPH, RUNS, make_own_parents
 from oomph.files.opening import open_own, pin, read_own, replace_own, unpin
 from oomph.redaction.redaction import redacted_data
-from oomph.run.directory.lease import LOCK, Lease, LockHolder, holder_in, lives_elsewhere
+from oomph.run.directory.lease import LOCK, Lease, LockHolder, holder_in, is_held, lives_elsewhere, newest_holder
 from oomph.run.directory.search import is_own_place
 from oomph.run.directory.trust import close_to_others, why_not_trusted
 from oomph.terminal.console import say
@@ -335,7 +335,10 @@ def _why_not_a_run(path: Path) -> str:
 
 def _check_not_foreign(path: Path) -> None:
     """Reject a folder that contains anything else, because a new run starts in an empty folder."""
-    if read_record(path) is None and any(entry.name != "lock" for entry in path.iterdir()):
+    names = {entry.name for entry in path.iterdir()}
+    if read_record(path) is None and names - {LOCK}:
+        if LOCK in names and is_held(path):  # another oomph is just beginning its run here
+            raise RunDirectoryError(_in_use(path, newest_holder(path)))
         raise RunDirectoryError(f"{path} is not empty and is not an oomph run: choose another directory")
 
 

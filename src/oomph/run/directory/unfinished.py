@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shlex
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from oomph.files.oomph_folder import run_of
 from oomph.files.opening import open_own
 from oomph.journal.journal import read_journal
 from oomph.process.process_identity import ProcessIdentity
-from oomph.run.directory.lease import LOCK, SILENT_SECONDS, beats_elsewhere, holder_in
+from oomph.run.directory.lease import holder_in, is_held
 from oomph.run.directory.run_directory import (
     DEFAULT_PARENT,
     FAILED,
@@ -27,7 +26,7 @@ from oomph.run.directory.run_directory import (
 )
 from oomph.run.directory.search import newest_first
 from oomph.run.directory.trust import why_not_above, why_not_trusted
-from oomph.run.report.attempts import stopped
+from oomph.run.report.attempts import failed_first, stopped
 from oomph.run.report.next_command import command_to_go_on, names_read
 from oomph.terminal.console import say
 
@@ -96,6 +95,8 @@ class Unfinished:
     """The command that resumes the run."""
     preempted: bool = False
     """True if the run shut down cleanly, to be restarted elsewhere or later."""
+    worker_failed: bool = False
+    """True if it did so because one of its workers had failed."""
     stopped: bool = False
     """True if someone stopped the run, for example with Ctrl-C; the story says how."""
     kept: bool = False
@@ -119,6 +120,8 @@ class Unfinished:
         """The state as text, to be printed after the number of faults found in the run."""
         if self.going_on:
             return "; the run is still in progress"
+        if self.preempted and self.worker_failed:
+            return "; the run has not finished: all workers have to start again"
         if self.preempted:
             return "; the run has not finished: its machine was reclaimed, or could not continue"
         if self.kept:
@@ -148,6 +151,7 @@ def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
     Args:
         in_full: also collect the variables that the script reads, which means reading a journal that may be long.
     """
+    run_dir = run_of(run_dir)  # that of one worker cannot be resumed
     record = read_record(run_dir)
     if record is None or record.status not in (RUNNING, PREEMPTED, FAILED, KEPT):
         return None
@@ -162,6 +166,7 @@ def unfinished(run_dir: Path, in_full: bool = False) -> Unfinished | None:
         going_on=is_held(run_dir),
         command=command,
         preempted=record.status == PREEMPTED,
+        worker_failed=failed_first(events) is not None,
         stopped=was_stopped,
         kept=record.status == KEPT,
         saved=is_saved(run_dir),
@@ -185,24 +190,3 @@ def holder_of(run_dir: Path) -> ProcessIdentity | None:
     finally:
         os.close(fd)
     return None if holder is None else holder.process
-
-
-def is_held(run_dir: Path, name: str = LOCK) -> bool:
-    """True if a process holds a lock of a run. Tries to acquire the lock to find out.
-
-    On a file system that hosts share, a holder on another one counts if its last beat looks recent, by this clock.
-    """
-    try:
-        fd = open_own(run_dir, name, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        holder, is_recent = holder_in(fd), time.time() - os.fstat(fd).st_mtime < SILENT_SECONDS
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return holder is not None and (holder.process.lives or (is_recent and beats_elsewhere(holder)))
-    finally:
-        os.close(fd)
-    return is_recent and beats_elsewhere(holder)

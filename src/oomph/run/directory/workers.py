@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from oomph.errors import RunDirectoryError
@@ -40,7 +41,7 @@ def directory_of(run: RunDirectory, rank: int) -> RunDirectory:
     return RunDirectory(path, run.record._replace(entropy=entropy), run.lock_fd, identity)
 
 
-def directory_beside(run_dir: Path, rank: int, attempts: int) -> RunDirectory:
+def directory_beside(run_dir: Path, rank: int, attempts: int, command: Sequence[str]) -> RunDirectory:
     """Return the run directory of a worker, other than the first, that has its own supervisor and its own lock.
 
     Raises RunDirectoryError if that fails.
@@ -49,11 +50,13 @@ def directory_beside(run_dir: Path, rank: int, attempts: int) -> RunDirectory:
         run_dir: the run directory of the first worker, which its supervisor, on another machine, has opened.
         rank: the rank of the worker.
         attempts: the number of attempts so far.
+        command: the script that this worker runs and its arguments, without secrets.
     """
     record, stranger = read_record(run_dir), why_not_trusted(run_dir)
     if record is None or stranger is not None:
         raise RunDirectoryError(f"{run_dir} cannot be used: {stranger or 'its run.json ' + why_no_record(run_dir)}")
-    shared = RunDirectory(run_dir, record._replace(attempts=attempts, host=process_identity.host()), lock_fd=-1)
+    record = record._replace(command=tuple(command), attempts=attempts, host=process_identity.host())
+    shared = RunDirectory(run_dir, record, lock_fd=-1)
     own = directory_of(shared, rank)
     try:
         own.hold(lock_run(own.path))

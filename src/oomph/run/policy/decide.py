@@ -123,7 +123,7 @@ class Ending:
     unkillable: str = ""
     """The reason why the script's process survives SIGKILL, or an empty string if it doesn't."""
     gave_up: str = ""
-    """The reason why the guard gave up, if the script died from that error, or an empty string if not."""
+    """The reason why another start would repeat the error from which the script died, or an empty string if unknown."""
     place: Place | None = None
     """The step that was running, or None if unknown."""
     epoch_over: bool = False
@@ -278,7 +278,8 @@ def _is_curable(ending: Ending, ledger: Ledger, conditions: Conditions) -> bool:
 
 def _within_budget(ending: Ending, ledger: Ledger, conditions: Conditions, allowed: Collection[str]) -> Action:
     if not ending.started and ledger.never_started >= MOST_NEVER_STARTED:
-        return _stop(ending, f"{ending.fault} before any training began, {times(ledger.never_started + 1)}")
+        who, count = "the script" if ending.worker is None else f"worker {ending.worker}", ledger.never_started + 1
+        return _stop(ending, f"{who} ended before any training began, {times(count)} ({ending.fault})")
     if ledger.without_checkpoint >= MOST_WITHOUT_CHECKPOINT:
         return _stop(ending, f"{ledger.without_checkpoint} restarts in a row without a newer checkpoint")
     if ledger.total >= MOST_IN_ALL:

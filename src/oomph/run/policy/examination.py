@@ -5,6 +5,7 @@ Pure; runs in the supervisor process. `oomph.explain` names the fault. Without a
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,13 @@ _SUSPICION = 0.5
 
 A resemblance is worth showing, but does not justify a restart.
 """
+SHAPES, TYPES = "shape-mismatch", "dtype-mismatch"
+# Workers that train different models (tensorflow/core/common_runtime/collective_param_resolver_local.cc)
+_SHAPES_DIFFER = re.compile(
+    r"/task:(?P<worker>\d{1,6})/\S{1,40} expected shape (?P<own>\[[\d,]{0,200}\])"
+    r" but another member in the group expected shape (?P<other>\[[\d,]{0,200}\])"
+)
+_TYPES_DIFFER = re.compile(r"Collective instance \d+ expected type \d+ and data_type \d+ but got type")
 _ASKING = (RestartRequested, GaveUp, ContextLost)
 """Events in which the guard itself names the fault. Its name takes precedence."""
 
@@ -156,6 +164,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
     refused = _why_not_restartable(trail, returncode, started)
     if refused:
         names = (named(not_restartable.NAME),)
+    hopeless = refused or _disagreement(names, trail.stderr)
     ending = Ending(
         returncode=returncode,
         fault=names[0].name if names else ProcessEnd(returncode).name,
@@ -172,7 +181,7 @@ def examine(trail: Trail, wrapped: bool = False, blind: bool = False) -> tuple[t
         in_pieces=in_pieces,
         restart_requested="" if requested is None else _reason(requested),
         micro_batch=None if requested is None else requested.micro_batch,
-        gave_up=_reason(gave_up) if gave_up is not None and died_of_it else refused,
+        gave_up=_reason(gave_up) if gave_up is not None and died_of_it else hopeless,
         place=None if progress is None else (progress.fit, progress.epoch, progress.step),
         epoch_over=progress is not None and progress.is_epoch_over,
         same_data=progress is not None and not progress.is_epoch_over and _gets_the_same_data(events),
@@ -205,6 +214,20 @@ def _why_not_restartable(trail: Trail, returncode: int, started: bool) -> str:
     stopped = last(trail.events, StoppedAt) or StoppedAt()
     went_further = trail.went_further and not started
     return not_restartable.why_not_restartable(stopped, _last_words(trail.stderr), went_further)
+
+
+def _disagreement(names: Sequence[Named], stderr: bytes) -> str:
+    """Describe how the model of this worker differs from another's, or return an empty string if that is not known."""
+    if not names or names[0].name not in (SHAPES, TYPES):
+        return ""
+    text = stderr.decode(errors="replace")
+    if shapes := _SHAPES_DIFFER.search(text):
+        differ = f"worker {shapes['worker']} has a tensor of shape {shapes['own']} where another has {shapes['other']}"
+    elif _TYPES_DIFFER.search(text):
+        differ = "the types of their tensors differ"
+    else:
+        return ""
+    return f"the workers train different models: {differ}"
 
 
 def _last_words(stderr: bytes) -> str:

@@ -21,6 +21,7 @@ from oomph.run.policy.decide import (
     Restart,
     is_crash,
 )
+from oomph.terminal.amounts import counted
 from oomph.terminal.endings import ProcessEnd
 
 CONSEQUENCES = frozenset(("worker-lost", "nccl-failure"))
@@ -54,6 +55,20 @@ def _distance(failure: WorkerEnding) -> int:
     if is_crash(ending.returncode) and not failure.is_frozen:
         return 1
     return 2 if failure.is_frozen else 3
+
+
+def left_alone(who: str, after: Sequence[tuple[str, int]]) -> str:
+    """Return why a worker lost the others although none has failed, or an empty string if none had finished.
+
+    Args:
+        who: the worker that was left.
+        after: each worker that had finished by then, and its number of steps, 0 if unknown.
+    """
+    if not after:
+        return ""
+    first, steps = after[0]
+    at = f" after {counted(steps, 'step')}" if steps else ""
+    return f"{first} ended with exit code 0{at} while {who} still trained: the workers take different numbers of steps"
 
 
 class WorkerOutcome(NamedTuple):
@@ -93,22 +108,31 @@ def first_cause(outcomes: Sequence[WorkerOutcome]) -> WorkerOutcome | None:
     return min(causes, key=lambda each: (each.exit_code == REQUEUE_EXIT_CODE, each.rank), default=None)
 
 
-def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], missing: Sequence[int]) -> Action:
+def concluded(
+    action: Action, ending: Ending, own: WorkerOutcome, others: Sequence[WorkerOutcome], missing: Sequence[int]
+) -> Action:
     """Return what a worker does that cannot start again alone, since the scheduler starts all of them or none.
 
     Args:
         action: what a process that is alone would do.
         ending: how this worker ended.
+        own: the same, as the others know it.
         others: how the other workers ended, as far as that is known.
         missing: the ranks of those of which nothing is known, although this one has waited for them.
     """
-    if isinstance(action, GiveUp) or ending.interrupted:
+    if isinstance(action, GiveUp):
+        return GiveUp(f"{own.who} cannot go on ({action.reason})", action.exit_code)
+    if ending.interrupted:
         return action
     is_done, cause = action == Finish(0), first_cause(others)
     if isinstance(action, Finish) and not is_done and not _is_scheduler_signal(ending):
         return action
     if cause is not None and cause.exit_code != REQUEUE_EXIT_CODE:
         return GiveUp(f"{_failed(cause)}, which another start would repeat")
+    finished = [(each.who, 0) for each in [own, *others] if each.exit_code == 0]
+    left = [each.who for each in [own, *others] if each.is_consequence]
+    if cause is None and not missing and finished and left and (is_done or ending.fault in CONSEQUENCES):
+        return GiveUp(left_alone(left[0], finished))
     if is_done:
         if cause is None and not missing:
             return action
@@ -118,8 +142,10 @@ def concluded(action: Action, ending: Ending, others: Sequence[WorkerOutcome], m
     if cause is not None and (is_asked_late or ending.fault in CONSEQUENCES):
         return Requeue(_failed(cause))
     if isinstance(action, Finish):
-        return Requeue(f"stopped by {ProcessEnd(ending.returncode).name}")
-    return Requeue(action.reason) if isinstance(action, Restart) else action
+        return Requeue(f"{own.who} was stopped by {ProcessEnd(ending.returncode).name}")
+    if isinstance(action, Restart) or own.was_asked:
+        return Requeue(_failed(own))
+    return Requeue(f"{own.who} cannot go on ({action.reason})")
 
 
 def _is_scheduler_signal(ending: Ending) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
+from oomph.journal.events import WorkerFailed
 from oomph.protocol.progress import Progress
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.ladder import Change
+from oomph.run.report.attempts import end_in_words
 from oomph.run.report.causes import NO_RECORD, NONE_SEEN
 from oomph.run.report.labels import EXACT, FAILED, MEANING, NOT_EQUAL, STOPPED, UNGUARDED, VERIFIED
 from oomph.run.report.larger_batch import larger_batch_in_words
 from oomph.run.report.summary import ALL_ENDED, CUT_OFF, UNRELATED, Summary, improvement, result_in_words
 from oomph.terminal.amounts import as_duration, as_size, counted, times
-from oomph.terminal.endings import ProcessEnd
+from oomph.terminal.endings import SCRIPT_ERROR, ProcessEnd
 from oomph.terminal.screen import GREEN, RED, YELLOW, Marked
 
 HEAD = 15
@@ -26,7 +28,7 @@ _WORTH_TELLING = 0.5
 """The shortest time, in seconds, that does not round to 0."""
 _NOTES = (NONE_SEEN, NO_RECORD)
 """Remarks about the guard that may be appended to the single line printed for a run without faults."""
-_SPELT_OUT = {UNRELATED: "an error in the script itself"}
+_SPELT_OUT = {UNRELATED: SCRIPT_ERROR}
 """Descriptions of faults whose names alone would tell the reader nothing."""
 
 
@@ -37,6 +39,7 @@ def account(
     unguarded: str = "",
     returncode: int | None = None,
     stopped: str = "",
+    failed: WorkerFailed | None = None,
 ) -> list[str]:
     """Return the lines to print at the end: exactly one if nothing happened.
 
@@ -47,8 +50,9 @@ def account(
         unguarded: a description of unguarded training (`report/causes.py`), or an empty string if there was none.
         returncode: the last attempt's return code (−n for signal n), or None if unknown.
         stopped: a description of how the run was stopped, or an empty string if it ended some other way.
+        failed: the worker that failed first, if there are several.
     """
-    end = _ended(summary, returncode, stopped)
+    end = _ended(summary, returncode, stopped, failed)
     remark = unguarded if unguarded not in _NOTES else ""
     found = [_found(summary, run_dir)] * bool(summary.findings)
     if not summary.eventful:
@@ -63,7 +67,7 @@ def rows_of(summary: Summary, stopped: str = "", is_going_on: bool = False) -> l
 
     A report tells the result, and how to improve it, by itself.
     """
-    end = "running" if is_going_on else _ended(summary, None, stopped)
+    end = "running" if is_going_on else _ended(summary, None, stopped, None)
     rows = _rows(summary, None, "", end, _result(summary, ""))
     names = {_END: "so far"} if is_going_on else {}
     return [(names.get(head, head), text) for head, text in rows if head not in (_RESULT, _TO_IMPROVE)]
@@ -244,7 +248,7 @@ def _facts(summary: Summary) -> Iterator[str]:
         yield f"input wait {summary.input_wait:.0%}"
 
 
-def _ended(summary: Summary, returncode: int | None, stopped: str) -> str:
+def _ended(summary: Summary, returncode: int | None, stopped: str, failed: WorkerFailed | None) -> str:
     if summary.exit_code == 0:
         return "the script finished"
     if summary.exit_code is None:
@@ -253,6 +257,7 @@ def _ended(summary: Summary, returncode: int | None, stopped: str) -> str:
         return f"{stopped}, exit code {summary.exit_code}"
     by_itself = not summary.gave_up and summary.exit_code < 128 and summary.exit_code not in STOPPED
     if by_itself and UNRELATED in summary.faults:
-        return f"the script failed with its own error, exit code {summary.exit_code}"
+        where = "" if failed is None else f" in {failed.who}"
+        return f"the script failed with its own error{where}, exit code {summary.exit_code}"
     unsaved = ": SIGUSR2 stopped it; oomph saves on SIGTERM and SIGUSR1" if returncode == -signal.SIGUSR2 else ""
-    return f"ended with exit code {summary.exit_code}{unsaved}"
+    return f"{end_in_words(summary.exit_code, failed)}{unsaved}"

@@ -18,9 +18,11 @@ from oomph.journal.events import (
     Resumed,
     ResumedItself,
     RunStarted,
+    WorkerFailed,
 )
-from oomph.journal.journal import ByKind, Event, by_attempt, events_of, last
+from oomph.journal.journal import ByKind, Event, by_attempt, events_of, facts, last
 from oomph.protocol.coverage import Range
+from oomph.terminal.endings import ProcessEnd
 
 
 def restarts_of(events: Sequence[Event]) -> int:
@@ -40,6 +42,7 @@ _BY = {
     signal.SIGTERM: "stopped by SIGTERM",
 }
 _SOMEHOW = "stopped from outside"
+_HANG = "hang"
 _SHELL = 128
 """The number that a shell adds to n in the exit code that reports death by signal n."""
 
@@ -67,6 +70,23 @@ def _stopped(decided: Decided) -> str:
 
 def _by(signum: object) -> str:
     return next((words for known, words in _BY.items() if known == signum), _SOMEHOW)
+
+
+def failed_first(events: Sequence[Event]) -> WorkerFailed | None:
+    """Return the failure of the worker that ended the newest attempt, or None if there is only one, or none failed."""
+    newest = max((event.attempt for event in events), default=0)
+    own = facts([event for event in events if event.attempt == newest], WorkerFailed)
+    return next((failed for failed in own if failed.cause), None)
+
+
+def end_in_words(exit_code: int, failed: WorkerFailed | None) -> str:
+    """Describe the end of a run that failed, by the worker that failed first if there are several."""
+    if failed is None:
+        return f"ended with exit code {exit_code}"
+    how = "made no progress" if failed.fault == _HANG else ProcessEnd(failed.returncode).predicate
+    if failed.returncode == exit_code:
+        return f"{failed.who} {how}"
+    return f"ended with exit code {exit_code}, since {failed.who} {how}"
 
 
 def reached(events: Sequence[Event], attempt: int) -> dict[int, int]:

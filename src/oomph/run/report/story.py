@@ -28,6 +28,7 @@ from oomph.journal.events import (
     ProbeFailed,
     Recovered,
     RestartRequested,
+    RunEnded,
     TrainedOutsideFit,
     UncaughtException,
     WorkerFailed,
@@ -37,7 +38,7 @@ from oomph.journal.gaps import JournalGap
 from oomph.journal.journal import Event, by_attempt, facts, last
 from oomph.protocol.progress import place_in_words
 from oomph.run.policy.ladder import change_in
-from oomph.run.report.attempts import stopped
+from oomph.run.report.attempts import end_in_words, failed_first, stopped
 from oomph.run.report.found import Found, each_once, findings_of
 from oomph.run.report.labels import SMALLER
 from oomph.run.report.next_command import names_read, options_without_a_run
@@ -54,6 +55,7 @@ from oomph.run.report.summary import (
 )
 from oomph.terminal import panel
 from oomph.terminal.amounts import as_duration, counted
+from oomph.terminal.endings import ProcessEnd
 from oomph.terminal.message import shown, shown_line
 from oomph.terminal.screen import USUAL_WIDTH
 from oomph.terminal.wrapping import shortened, wrapped
@@ -174,8 +176,9 @@ def story_of(
     lacks = ""
     if gap is not None and gap.hides_events:
         lacks = "its journal is incomplete" if events else "nothing of its journal can be read"
+    ended = "" if summary.exit_code is None else by_whom or end_in_words(summary.exit_code, failed_first(events))
     return Story(
-        outcome=_outcome(summary, len(incidents), by_whom, _ENDED.get(status, ""), lacks),
+        outcome=_outcome(summary, len(incidents), ended, _ENDED.get(status, ""), lacks),
         failed=summary.exit_code not in (None, 0) or (summary.exit_code is None and status in _ENDED),
         result=result_in_words(summary),
         incidents=incidents,
@@ -191,13 +194,13 @@ _ENDED = {"failed": "failed", "gave-up": "gave up"}
 """The words for how a run has ended, by its status in run.json, if its exit code is unknown."""
 
 
-def _outcome(summary: Summary, faults: int, by_whom: str, ended: str, lacks: str) -> str:
+def _outcome(summary: Summary, faults: int, end: str, ended: str, lacks: str) -> str:
     """Describe how a run ended or stands.
 
     Args:
         summary: the summary of the run.
         faults: the number of incidents.
-        by_whom: how it was stopped, or an empty string.
+        end: how it was stopped or failed, if that is recorded.
         ended: how it ended according to run.json, or an empty string.
         lacks: what is wrong with the journal, or an empty string.
     """
@@ -208,7 +211,7 @@ def _outcome(summary: Summary, faults: int, by_whom: str, ended: str, lacks: str
     if summary.exit_code == 0:
         told = f"finished{steps}{attempts}{took}"
     elif summary.exit_code is not None:
-        told = f"{by_whom or f'ended with exit code {summary.exit_code}'}{steps}{attempts}{took}{why}"
+        told = f"{end}{steps}{attempts}{took}{why}"
     elif ended:
         told = f"{ended}{steps}{attempts}{why}"
     elif faults or not lacks:
@@ -338,7 +341,7 @@ def _that_ended(
     place = "" if decided is None else _place_of_ending(decided.ending)
     place = place or ("" if shown_by is None else _place(shown_by))
     cost = ", ".join(filter(None, (_until_restart(attempt, failed, probes), _repeated(ended, following))))
-    return Incident(fault, number, place, _shown(attempt, shown_by), kernel or _done(number, decided), cost)
+    return Incident(fault, number, place, _shown(attempt, shown_by), kernel or _done(attempt, decided), cost)
 
 
 def _next_kernel(attempt: Sequence[Event], following: Sequence[Event]) -> str:
@@ -355,6 +358,9 @@ def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
         return ""
     if last(attempt, Hung) is not None:
         return HANG
+    first = _first(attempt)
+    if first is not None and first.fault not in ("", ProcessEnd(first.returncode).name):
+        return first.fault
     if diagnosed is not None and diagnosed.fault:
         return diagnosed.fault
     return OUT_OF_MEMORY if _guarded(failed) and ended is not None and ended.returncode != 0 else ""
@@ -363,25 +369,34 @@ def _fault(attempt: Sequence[Event], failed: Sequence[Oom]) -> str:
 def _shown(attempt: Sequence[Event], oom: Oom | None) -> str:
     """Return the evidence for the fault that ended the attempt."""
     hung, error, ended = last(attempt, Hung), last(attempt, UncaughtException), last(attempt, AttemptEnded)
-    first = next((failed.worker for failed in facts(attempt, WorkerFailed) if failed.cause), None)
-    who = "" if first is None else f"worker {first}: "
+    first = _first(attempt)
+    who = "" if first is None else f"{first.who}: "
     if hung is not None:
         return f"{who}no progress for {hung.seconds} s, at {hung.line or 'an unknown line'}"
-    if not first:  # otherwise these are errors with which the first worker noticed it
+    if first is None or not first.worker:  # otherwise these are errors with which the first worker noticed it
         if oom is not None:
             return f"{who}{oom.message}"
         if error is not None:
             return f"{who}{error.type}: {error.message}"
-    return who + ("" if ended is None or ended.returncode is None else _exit(ended.returncode))
+    code = first.returncode if first is not None else None if ended is None else ended.returncode
+    return who + ("" if code is None else _exit(code))
 
 
-def _done(attempt: int, decided: Decided | None) -> str:
+def _first(attempt: Sequence[Event]) -> WorkerFailed | None:
+    """Return the failure of the worker from which those of the others follow, or None if there is only one worker."""
+    return next((failed for failed in facts(attempt, WorkerFailed) if failed.cause), None)
+
+
+def _done(attempt: Sequence[Event], decided: Decided | None) -> str:
     if decided is None:
         return "nothing: oomph itself was terminated"
-    change = change_in(decided)
+    change, over = change_in(decided), last(attempt, RunEnded)
     match decided.action:
+        case "restart" if over is not None:  # a worker never starts again alone
+            return f"ended all workers with exit code {over.exit_code}, for the scheduler to start them again"
         case "restart":
-            return f"started attempt {attempt + 1}" + ("" if change is None else f", with one change: {change}")
+            with_change = "" if change is None else f", with one change: {change}"
+            return f"started attempt {attempt[0].attempt + 1}{with_change}"
         case "give-up":
             return f"gave up: {decided.reason}"
         case "requeue":

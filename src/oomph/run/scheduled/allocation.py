@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oomph.errors import UsageError
@@ -15,6 +15,7 @@ from oomph.terminal.message import shown_line
 TF_CONFIG = "TF_CONFIG"
 _CHIEFS, _WORKER = ("chief", "master"), "worker"
 _MOST_HOSTS, _MOST_DIGITS = 4096, 10
+_LAST_PORT = 65535
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _RANGES = re.compile(r"\[([^\[\]]*)\]")
 
@@ -53,9 +54,9 @@ def allocation_of(environ: Mapping[str, str], workers: int | None, hostname: str
     """
     if environ.get(TF_CONFIG):
         found = _of_tf_config(environ[TF_CONFIG])
-    elif "SLURM_JOB_ID" in environ:
+    elif environ.get("SLURM_JOB_ID"):
         found = _of_slurm(environ, hostname)
-    elif "JOB_COMPLETION_INDEX" in environ:
+    elif environ.get("JOB_COMPLETION_INDEX"):
         found = _of_kubernetes(environ, workers, hostname)
     else:
         raise UsageError(
@@ -102,7 +103,7 @@ def _of_tf_config(text: str) -> Allocation:
     try:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
-        kind, index = str(task["type"]), int(task["index"])
+        kind, index = str(task["type"]), _index(task["index"])
         chiefs = [each for name in _CHIEFS for each in _addresses(cluster.get(name, []))]
         addresses = (*chiefs, *_addresses(cluster.get(_WORKER, [])))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -115,8 +116,25 @@ def _of_tf_config(text: str) -> Allocation:
     rank = index + (len(chiefs) if kind == _WORKER else 0)
     if not 0 <= rank < len(addresses) <= MOST_WORKERS:
         raise UsageError(f"{TF_CONFIG} names {kind} {index}, but lists {counted(len(addresses), 'worker')}")
+    _check_addresses(addresses)
     host = addresses[rank].rpartition(":")[0]
     return Allocation(TF_CONFIG, "", rank, len(addresses), host, addresses=addresses)
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, bool | float):
+        raise TypeError("not an index")
+    return int(value)
+
+
+def _check_addresses(addresses: Sequence[str]) -> None:
+    """Raise UsageError if two workers have one address, or one has no port to listen at."""
+    for number, address in enumerate(addresses):
+        port = address.rpartition(":")[2] if ":" in address else ""
+        if not _is_number(port) or not 1 <= int(port) <= _LAST_PORT:
+            raise UsageError(f"{TF_CONFIG} lists {shown_line(address)}, which has no port from 1 to {_LAST_PORT}")
+        if address in addresses[:number]:
+            raise UsageError(f"{TF_CONFIG} lists {shown_line(address)} twice: each worker needs its own address")
 
 
 def _addresses(listed: Any) -> list[str]:

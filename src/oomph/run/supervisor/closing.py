@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.checkpoint.store import Record, unused
-from oomph.files.oomph_folder import WORKERS
+from oomph.files.oomph_folder import WORKERS, run_of
 from oomph.files.opening import is_own_folder, replace_own
 from oomph.journal.events import AttemptEnded, CheckpointSkipped, Decided
 from oomph.journal.journal import Event, last
@@ -21,7 +21,7 @@ from oomph.run.directory.run_directory import FAILED, FINISHED, GAVE_UP, KEPT, P
 from oomph.run.directory.workers import folders_of
 from oomph.run.policy.decide import Finish, GiveUp, Requeue
 from oomph.run.report.account import HEAD, account
-from oomph.run.report.attempts import interrupted, reached, stopped
+from oomph.run.report.attempts import failed_first, interrupted, reached, stopped
 from oomph.run.report.causes import unguarded
 from oomph.run.report.labels import STOPPED
 from oomph.run.report.next_command import command_to_go_on, variables_read
@@ -88,9 +88,8 @@ class Closing:
             again = self._again(events, action)
             ended = last(events, AttemptEnded)
             returncode = None if ended is None else ended.returncode
-            path = shown(self.run)
-            run = None if path is None else shlex.quote(path)
-            lines = account(summary, run, again, said, returncode, stopped(events))
+            run = None if self.run is None else shlex.quote(shown_path(run_of(self.run.path)))
+            lines = account(summary, run, again, said, returncode, stopped(events), failed_first(events))
             self.notifier.send(of_the_end(_occasion(action, stopped(events)), lines, summary))
             for line in lines:
                 self.voice.say(line, HEAD if summary.eventful else 0, again or f"oomph explain {run}")

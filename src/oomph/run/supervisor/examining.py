@@ -16,12 +16,12 @@ from oomph.run.directory.run_directory import RunDirectory
 from oomph.run.directory.workers import log_of
 from oomph.run.policy.decide import Ending
 from oomph.run.policy.examination import Named, Trail, examine
-from oomph.run.policy.first_failure import OF_THE_GANG, WorkerEnding, cause_of
+from oomph.run.policy.first_failure import CONSEQUENCES, OF_THE_GANG, WorkerEnding, cause_of, left_alone
 from oomph.run.supervisor.attempt import KernelReport
 from oomph.run.supervisor.attempt_conditions import Machine
 from oomph.run.supervisor.chronicle import Chronicle
 from oomph.run.supervisor.closing import shown_path
-from oomph.run.supervisor.gang import Fallen
+from oomph.run.supervisor.gang import Fallen, Worker
 from oomph.run.supervisor.settings import Settings
 from oomph.terminal.console import Voice
 from oomph.terminal.endings import ProcessEnd
@@ -58,8 +58,14 @@ class Examining:
         injection = Injection.read()
         self._rehearsed_before = injection is not None and bool(injection.earlier)
 
-    def cause_of(self, fallen: Sequence[Fallen], here: KernelReport) -> ExaminedWorker:
-        """Return the ending that explains the others. Of several workers, record all failures, and show this one's."""
+    def cause_of(self, fallen: Sequence[Fallen], here: KernelReport, finished: Sequence[Worker] = ()) -> ExaminedWorker:
+        """Return the ending that explains the others. Of several workers, record all failures, and show this one's.
+
+        Args:
+            fallen: the workers that have failed, or one of those that have not.
+            here: what the kernel of this machine has reported meanwhile.
+            finished: the workers that had ended well before the first failure.
+        """
         examined = [self._examined(each, here) for each in fallen]
         endings = [WorkerEnding(each.fallen.worker.rank, each.ending, each.fallen.is_frozen) for each in examined]
         cause = cause_of(endings)
@@ -70,6 +76,10 @@ class Examining:
                 code, fault = each.ending.returncode, each.ending.fault
                 self._chronicle.write(WorkerFailed(worker=each.rank, returncode=code, fault=fault, cause=each is cause))
             self._show_last_words(found)
+        if cause.ending.fault in CONSEQUENCES and not as_asked:
+            after = [(f"worker {each.rank}", _steps_of(each)) for each in finished]
+            alone = left_alone(f"worker {cause.rank}", after)
+            found = found._replace(ending=replace(found.ending, gave_up=found.ending.gave_up or alone))
         return found
 
     def _examined(self, fallen: Fallen, here: KernelReport) -> ExaminedWorker:
@@ -119,3 +129,8 @@ class Examining:
         self._voice.say(f"the last lines of worker {rank}{log}:")
         for line in lines:
             self._voice.say(f"  | {shown_line(line)}")
+
+
+def _steps_of(worker: Worker) -> int:
+    progress = worker.record.progress()
+    return 0 if progress is None else progress.steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -82,6 +83,12 @@ class Gang:
             return [each._replace(ended=each.ended._replace(hang=hang)) for each in self._over if each.worker is cause]
         failed = [each for each in self._over if each.ended.returncode != 0 and not each.is_sent]
         return failed or [each for each in self._over if each.worker is self.workers[0]]
+
+    @property
+    def finished(self) -> list[Worker]:
+        """The workers that had ended with exit code 0 before the first failure, in the order in which they did."""
+        before = itertools.takewhile(lambda each: each.ended.returncode == 0, self._over)
+        return [each.worker for each in before if not each.ended.stopped]
 
     def waits(self, rank: int) -> bool:
         """True if a worker waits, in a step that all take together, while another looks for a size that fits."""

@@ -6,15 +6,17 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from oomph.checkpoint.store import foreign_format as foreign_checkpoints
 from oomph.errors import RunDirectoryError, UsageError
 from oomph.files.notebook_document import SUFFIX
-from oomph.files.oomph_folder import OOMPH, RUNS
+from oomph.files.oomph_folder import OOMPH, RUNS, folder_of
 from oomph.journal.journal import foreign_format as foreign_journal
 from oomph.process import process_identity
 from oomph.process.command import Command, parse_command, what_runs
@@ -22,12 +24,13 @@ from oomph.process.descriptors import LEAST, are_too_few, fill_standard
 from oomph.protocol.entropy import fresh
 from oomph.protocol.handover import Guarding, Injection
 from oomph.redaction.redaction import digest_of_words, know_secrets, redacted_words
+from oomph.run.directory.lease import is_held
 from oomph.run.directory.run_directory import FINISHED, RunDirectory, RunRecord, file_name, read_record
-from oomph.run.directory.unfinished import StoredRun, first_trusted, is_held, unfinished_runs
+from oomph.run.directory.unfinished import StoredRun, first_trusted, unfinished_runs
 from oomph.run.directory.workers import directory_beside
 from oomph.run.report.next_command import command_to_go_on
 from oomph.run.scheduled.allocation import Allocation, allocation_of
-from oomph.run.scheduled.gathering import Gathering, reachable_name
+from oomph.run.scheduled.gathering import Gathering, leaving_if_asked, reachable_name
 from oomph.run.scheduled.peers import Peers
 from oomph.run.supervisor.closing import RunOutcome, note
 from oomph.run.supervisor.cluster import why_not_formed
@@ -127,7 +130,8 @@ def _supervise(
     if mine is None or mine.workers == 1:
         run, peers = _open(request, command, python), None
     else:
-        run, peers = _gathered(request, command, python, mine)
+        with leaving_if_asked(mine):
+            run, peers = _gathered(request, command, python, mine)
     if run is None and engine is not None:
         raise UsageError("workers on several machines need a run directory that all of them share: give --run-dir")
     settings = Settings(
@@ -170,17 +174,42 @@ def _of_the_job(request: Request, mine: Allocation, command: Command) -> Request
 def _gathered(request: Request, command: Command, python: str, mine: Allocation) -> tuple[RunDirectory, Peers]:
     """Meet the other workers, and return this one's run directory. Raises OomphError if that fails."""
     shared = Path(str(request.run_dir)).absolute()
-    if mine.rank == 0:
+    words = redacted_words(command.words)
+    if mine.rank > 0:
+        own = folder_of(shared, mine.rank)
+        roster = Gathering(shared, mine, say, command=words).answer(partial(_check_unfinished, shared, own, command))
+        with _named(mine):
+            return directory_beside(shared, mine.rank, roster.attempts, words), Peers(shared, mine, roster)
+    with _named(mine):
         run = _open(request, command, python)
-        if run is None:
-            raise RunDirectoryError(f"the run directory {shared} cannot be written")
-        try:
-            return run, Peers(run.path, mine, Gathering(run.path, mine, say).call(run.record.attempts))
-        except BaseException:
-            run.close()
-            raise
-    roster = Gathering(shared, mine, say).answer()
-    return directory_beside(shared, mine.rank, roster.attempts), Peers(shared, mine, roster)
+    if run is None:
+        raise RunDirectoryError(f"the run directory {shared} cannot be written")
+    try:
+        return run, Peers(run.path, mine, Gathering(run.path, mine, say, command=words).call(run.record.attempts))
+    except BaseException:
+        run.close()
+        raise
+
+
+@contextmanager
+def _named(mine: Allocation) -> Iterator[None]:
+    """Name this worker and its machine in the errors about its run directory."""
+    try:
+        yield
+    except RunDirectoryError as error:
+        raise RunDirectoryError(f"{mine.who}: {error}") from error
+
+
+def _check_unfinished(shared: Path, own: Path, command: Command) -> None:
+    """Raise RunDirectoryError if this worker has run another script in a run that has not finished."""
+    run, record = read_record(shared), read_record(own)
+    if run is not None and record is not None and run.status != FINISHED:
+        _check_script(own, record, command)
+
+
+def _check_script(path: Path, record: RunRecord, command: Command) -> None:
+    if what_runs(record.command) != what_runs(redacted_words(command.words)):
+        raise RunDirectoryError(f"{path} is a run of {shown_line(' '.join(record.command))}, not of {command.shown}")
 
 
 def _with_outputs(command: Command, out: str | None) -> Command:
@@ -326,11 +355,11 @@ def _resume(request: Request, command: Command) -> tuple[RunDirectory | None, li
         say(f"nothing to resume: the run in {path} has finished{_set_aside(path)}; this is a new run")
         return None, []
     run = RunDirectory.reopen(path)
-    if what_runs(run.record.command) != what_runs(redacted_words(command.words)):
+    try:
+        _check_script(path, run.record, command)
+    except RunDirectoryError:
         run.close()
-        raise RunDirectoryError(
-            f"{path} is a run of {shown_line(' '.join(run.record.command))}, not of {command.shown}"
-        )
+        raise
     if not request.fewest <= run.record.workers <= request.workers:
         run.close()
         raise RunDirectoryError(

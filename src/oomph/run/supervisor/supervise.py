@@ -189,7 +189,7 @@ class Supervisor:
             gang.end_groups(_SILENT_WAIT_SECONDS)
             raise self._taken()
         here = around.look_back(gang.pids)
-        cause = self._examining.cause_of(fallen, here)
+        cause = self._examining.cause_of(fallen, here, gang.finished)
         ended, ending = cause.fallen.ended, replace(cause.ending, interrupted=_interrupted(signals))
         if self._peers is not None:
             ending = _among_others(ending, self._peers.rank, gang.is_called_off, ended.hang)
@@ -218,10 +218,18 @@ class Supervisor:
         cause = first_cause([own, *others])
         for each in sorted([own, *others]):
             if each.exit_code != 0:
-                worker, code, fault = each.rank, each.returncode, each.fault
-                self._chronicle.write(WorkerFailed(worker=worker, returncode=code, fault=fault, cause=each == cause))
+                is_cause = each == cause and not each.was_asked
+                self._chronicle.write(
+                    WorkerFailed(
+                        worker=each.rank,
+                        returncode=each.returncode,
+                        fault=each.fault,
+                        cause=is_cause,
+                        host=each.host,
+                    )
+                )
         missing = set(range(peers.workers)) - {each.rank for each in (own, *others)}
-        action = concluded(judged.action, judged.ending, others, sorted(missing))
+        action = concluded(judged.action, judged.ending, own, others, sorted(missing))
         if isinstance(action, Requeue | GiveUp):
             again = "all workers have to start again" if isinstance(action, Requeue) else "no worker should start again"
             self._voice.say(f"{action.reason}: {again} (exit code {action.exit_code})")
