@@ -20,6 +20,11 @@ def spans_workers(strategy: Any) -> bool:
     return bool(strategy.num_replicas_in_sync > len(strategy.extended.worker_devices))
 
 
+def lacks_workers(strategy: Any) -> bool:
+    """True if a strategy for several workers has only this one, as in a script that is started without the others."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and not spans_workers(strategy)
+
+
 def is_only_supervised(strategy: Any) -> bool:
     """True if variables or steps are on other machines' servers or on TPUs, which oomph neither guards nor saves."""
     return isinstance(strategy, (tf.distribute.ParameterServerStrategy, tf.distribute.TPUStrategy))

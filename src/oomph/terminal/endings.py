@@ -6,7 +6,7 @@ import signal
 from typing import NamedTuple
 
 SCRIPT_ERROR = "an error in the script itself"
-"""How a run's last lines name an error that no fault caused."""
+"""The words with which a run's last lines name an error that no fault caused."""
 _FIRST_SIGNAL_CODE = 128
 """The number that a shell adds to n in the exit code that reports a child's death by signal n."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 from oomph.run.engine.ray_engine import REUNION_SECONDS, least_wanted, passed_on
-from oomph.run.engine.ray_seats import NoSeatError, WantedSeats, shares, why_no_ray, why_not_reached
+from oomph.run.engine.ray_seats import NoSeatError, Seats, WantedSeats, shares, why_no_ray, why_not_reached
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,31 @@ def test_cluster_without_room_for_the_fewest_is_refused_until_it_grows(nodes, wa
     with pytest.raises(NoSeatError) as refused:
         shares(nodes, 3, 4, wanted)
     assert (str(refused.value), refused.value.is_for_now) == (said, True)
+
+
+def test_on_a_shared_cluster_as_many_workers_start_as_others_leave_room_for(monkeypatch):
+    """Each keeps its GPU: fewer workers with more GPUs each would need as many as before, of which half are in use."""
+    asked = []
+
+    def placement_group(bundles, strategy):
+        asked.append([bundle["GPU"] for bundle in bundles])
+        return SimpleNamespace(ready=lambda: sum(asked[-1]) <= 4)
+
+    seat = SimpleNamespace(look=SimpleNamespace(remote=lambda: {"oomph": True}))
+    ray = SimpleNamespace(
+        init=lambda **_: None,
+        kill=lambda _: None,
+        nodes=lambda: [{"Alive": True, "Resources": {"CPU": 16, "GPU": 8}}],
+        available_resources=lambda: {"CPU": 12, "GPU": 4},
+        util=SimpleNamespace(placement_group=placement_group, remove_placement_group=lambda _: None),
+        wait=lambda refs, **_: (refs, []) if all(refs) else ([], refs),
+        get=lambda refs, timeout: refs,
+        exceptions=SimpleNamespace(GetTimeoutError=TimeoutError, RayError=RuntimeError),
+    )
+    monkeypatch.setattr("oomph.run.engine.ray_seats._PLACE_SECONDS", 0.0)
+    monkeypatch.setattr(Seats, "_actor", lambda *_: seat)
+    assert len(Seats(ray, "local", WantedSeats()).take(1, 8)) == 4
+    assert asked == [[1] * 8, [1] * 4]
 
 
 def test_restart_waits_for_as_many_workers_as_before_but_not_forever():

@@ -311,6 +311,11 @@ REASONS = [
     ),
     (because("outside-fit", site="train.py:7"), "train.py:7 trains outside a resumable fit", "oomph.steps("),
     (because("keras-2-fit", site="train.py:7"), "train.py:7 trains with Keras 2", "use Keras 3"),
+    (
+        because("workers-changed", was=4, now=3),
+        "the number of workers has changed: 4 → 3",
+        "divide a global batch of the same size among any number of workers",
+    ),
     *(
         (because("unguarded-kind", site="a.py:1", kind=name), f"a.py:1 trains with {kind.what}", kind.instead)
         for name, kind in UNGUARDED_KINDS.items()

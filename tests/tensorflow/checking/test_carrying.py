@@ -9,7 +9,7 @@ tf = pytest.importorskip("tensorflow")
 
 import keras  # noqa: E402
 
-from oomph.preflight.document import LOST, PARTLY, PROVED  # noqa: E402
+from oomph.preflight.document import LOST, PARTLY, PROVED, UNKNOWN  # noqa: E402
 from oomph.preflight.live.carrying import carried_by_fit  # noqa: E402
 from oomph.protocol.reasons import because  # noqa: E402
 
@@ -152,3 +152,13 @@ def test_weak_coupling_missed_with_few_samples_or_another_order_is_reported(loss
     assert 1e-4 <= float(found.text.partition("relative difference ")[2].partition(")")[0]) < 3e-3, (
         "so rounding was measured"
     )
+
+
+def test_script_for_several_workers_is_not_called_unguarded_because_it_is_checked_alone():
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    carried = carried_by_fit(model, {"x": plain().batch(8)}, (np.zeros((8, 4)), np.zeros(8)))
+    memory = next(each for each in carried if each.what == "out of memory")
+    assert memory.state == UNKNOWN
+    assert "--workers" in memory.text

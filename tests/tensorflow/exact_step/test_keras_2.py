@@ -135,8 +135,17 @@ class Own(keras.Model):
         return {metric.name: metric.result() for metric in self.metrics}
 
 
-def own():
-    model = Own()
+class Taking(Own):
+    """A model whose train step takes the labels out of its batch, as those of TensorFlow Recommenders do."""
+
+    def train_step(self, data):
+        features, _ = data
+        y = features.pop("y")
+        return super().train_step((features.pop("x"), y))
+
+
+def own(kind=Own):
+    model = kind()
     model(X[:1])
     model.compile(optimizers.Adam(1e-2), "mse", metrics=["mae"])
     return model
@@ -157,6 +166,7 @@ CASES = {
     ),
     "draws inside kernels": (lambda: sequential(layers.Dropout(0.3), layers.GaussianNoise(0.1)), (X, Y)),
     "a train step of its own": (own, (X, Y)),
+    "labels taken out of the batch": (lambda: own(Taking), ({"x": X, "y": Y}, Y)),
     "a scaled loss": (lambda: sequential(optimizer=scaling(optimizers.Adam(1e-2))), (X, Y)),
     "a scaled loss, and a legacy optimizer": (
         lambda: sequential(optimizer=scaling(optimizers.legacy.Adam(1e-2))),

@@ -225,7 +225,7 @@ class MicroBatchStep:
                 SharedDraws(self._counts, rows),
                 AfterUpdate(),
             )
-            logs = self._step(part)
+            logs = self._step(batches.in_new_containers(part))
             slices = {} if tf.executing_eagerly() else _slices_in(here.traced, [*batches.tensors_of(part), *frame])
             self._note(here.traced, logs)
             self.pieces = {number: traced.pieces for number, traced in slices.items()} or self.pieces

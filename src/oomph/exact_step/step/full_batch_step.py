@@ -345,7 +345,7 @@ class FullBatchStep:
         def own_step(data: Any) -> Any:
             here.steps = True  # in this thread, which runs one replica
             try:
-                logs = step(data)
+                logs = step(batches.in_new_containers(data))
             finally:
                 here.steps = None
             return logs if replicas.collectives is None else _after(commits, logs)

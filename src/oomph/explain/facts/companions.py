@@ -27,9 +27,9 @@ class Companion(NamedTuple):
     same_as_tensorflow: bool = False
     """True if each release belongs to the release of TensorFlow with the same first two numbers."""
     successor: str = ""
-    """What to use in its place, as it is no longer maintained."""
+    """The package to use in its place, as it is no longer maintained."""
     also: str = ""
-    """What to do besides, in the way of this package."""
+    """The further thing to do, in the way of this package."""
     aliases: tuple[str, ...] = ()
     """The short name that programs give it, and names that only it has."""
 

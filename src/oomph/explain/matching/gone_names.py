@@ -52,7 +52,7 @@ _NOT_PUBLIC: dict[str, Version] = {
     "module": (2, 13),
     "registered_name": (2, 13),
 }
-"""What files hold besides public names, and the first release that writes it."""
+"""The other names that files hold, and the first release that writes each."""
 # How Keras and TensorFlow spell their public modules in messages.
 _INNER = lazy_pattern(r"\A(?:tensorflow\._api\.v2\.|keras\.(?:api\._v2\.|api\.|_tf_keras\.|src\.)(?:keras\.)?)")
 _NAMES = lazy_pattern(r"(?<![\w.])(?:tf|tensorflow|keras)(?:\.[A-Za-z]\w{0,60}){1,6}")

@@ -31,6 +31,11 @@ def with_tensors(batch: Any, tensors: list[Any]) -> Any:
     )
 
 
+def in_new_containers(batch: Any) -> Any:
+    """Return the batch in new lists and dicts, which the user's step may change: the tensors are used again."""
+    return tf.nest.map_structure(lambda part: part, batch)
+
+
 def size_of(batch: Any) -> int | None:
     """Return the number of samples in an eager batch, or None if its tensors disagree."""
     sizes = {_first_dimension(part) for part in tf.nest.flatten(batch) if part is not None}

@@ -22,6 +22,7 @@ from oomph.keras_bridge import fingerprints
 from oomph.keras_bridge.names.keras3 import KERAS
 from oomph.keras_bridge.names.tensorflow2 import TENSORFLOW
 from oomph.keras_bridge.pipelines import datasets
+from oomph.keras_bridge.workers import lacks_workers
 from oomph.objects.picture import Picture
 from oomph.planning.live.readable import readable
 from oomph.preflight.document import LOST, PARTLY, PROVED, UNCOMPARED, UNKNOWN, Carried
@@ -72,6 +73,9 @@ def _tried(what: str, look: Callable[[], Carried | None]) -> Iterator[Carried]:
 
 def _micro_batches(model: Any, batch: Any) -> Carried:
     """Test a step in micro-batches, using the same probe as `oomph run`."""
+    if lacks_workers(model.distribute_strategy):
+        return Carried("out of memory", UNKNOWN, "the strategy has only this worker here; under oomph run --workers N,"
+                       " a worker divides its part of the batch if its model allows that")  # fmt: skip
     promise, found = foretold(model, batch)
     if promise.kind == EXACT:
         return Carried("out of memory", PROVED, f"micro-batches give the same update ({found})")

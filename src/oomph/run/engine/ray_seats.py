@@ -269,9 +269,11 @@ class Seats:
         return taken < min(taken + free, room_for(self._nodes(), self._needs, self._wanted.strategy))
 
     def _take_seats(self, fewest: int, most: int) -> None:
-        while not self._are_taken(found := shares(self._nodes(), fewest, most, self._wanted), fewest, most):
+        wanted = self._wanted
+        while not self._are_taken(found := shares(self._nodes(), fewest, most, wanted), fewest, most, wanted):
             self.clear()
-            if shares(self._nodes(), fewest, most, self._wanted) == found:  # others use them
+            if shares(self._nodes(), fewest, most, wanted) == found:  # others use them
+                wanted = wanted._replace(needs=found.needs)  # what is free does not grow with fewer workers
                 most = min(found.workers - 1, room_for([self._ray.available_resources()], found.needs, "PACK"))
                 if most < fewest:
                     why = f"the cluster has room for {found.workers} workers, but others use it"
@@ -283,14 +285,14 @@ class Seats:
                     f"{place['address']} has no oomph in {place['python']}: install the same version on all nodes"
                 )
 
-    def _are_taken(self, found: SeatShares, fewest: int, most: int) -> bool:
+    def _are_taken(self, found: SeatShares, fewest: int, most: int, wanted: WantedSeats) -> bool:
         """Try to take seats. Return False if they are not free in time, or nodes come or go. Raises NoSeatError."""
         ray = self._ray
-        self._group = ray.util.placement_group([dict(found.needs)] * found.workers, strategy=self._wanted.strategy)
+        self._group = ray.util.placement_group([dict(found.needs)] * found.workers, strategy=wanted.strategy)
         ready, until = self._group.ready(), time.monotonic() + _PLACE_SECONDS
         try:
             while not ray.wait([ready], num_returns=1, timeout=_LOOK_SECONDS)[0]:
-                if time.monotonic() > until or shares(self._nodes(), fewest, most, self._wanted) != found:
+                if time.monotonic() > until or shares(self._nodes(), fewest, most, wanted) != found:
                     return False
             self._seats = [self._actor(found.needs, rank) for rank in range(found.workers)]
             self._places = ray.get([seat.look.remote() for seat in self._seats], timeout=_PLACE_SECONDS)

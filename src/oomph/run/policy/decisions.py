@@ -119,7 +119,7 @@ def why(decision: Decision) -> Iterator[str]:
     elif ending.called_off:
         yield "a scheduler reclaimed the machine before the next start; the last checkpoint is kept"
     elif ending.gave_up and not isinstance(action, Restart):
-        yield "the guard in the script gave up, and the script exited with that error"
+        yield "another start would repeat the error with which the script ended"
     else:
         yield from _why_within_budget(decision)
     if not decision.reproduced:

@@ -74,7 +74,7 @@ class GatheringNote(NamedTuple):
     command: tuple[str, ...] = ()
     """The script and its arguments, without secrets."""
     refuses: str = ""
-    """Why this worker takes no part, or "" if it does."""
+    """The reason why this worker takes no part, or "" if it does."""
 
 
 @contextmanager
