@@ -19,7 +19,7 @@ HOSTILE := tests/hostile tests/test_conforming.py tests/test_journal.py tests/te
 THREE := -n 3 --dist loadfile --no-loadscope-reorder
 ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 OF_WORKERS := "fit_trains and not other and not two or undisturbed_training and not both and not four"
-OF_KERAS_2 := tests/tensorflow/exact_step/test_keras_2.py tests/tensorflow/names/test_keras_2_table.py \
+OF_KERAS_2 := tests/tensorflow/exact_step/test_steps_of_keras_2.py tests/tensorflow/names/test_keras_2_table.py \
 	tests/end_to_end/test_keras_2.py
 COMPATIBLE := tests/end_to_end/test_same.py tests/end_to_end/test_micro_batches.py
 
