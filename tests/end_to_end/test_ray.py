@@ -110,10 +110,12 @@ def test_fit_goes_on_with_the_workers_there_are_and_ends_with_the_weights_of_two
     alone = {"cluster": {"worker": ["127.0.0.1:0"]}, "task": {"type": "worker", "index": 0}}
     assert shared.plain(FITS, "alone", env={"TF_CONFIG": json.dumps(alone)}).returncode == 0
     on_ray = ("--engine", "ray", "--address", cluster.address, "--workers", "1:2", "--checkpoint-every", "5")
-    running = work.start(*on_ray, FITS, "ours", "0", "90", "SIGKILL")
-    running.wait_for_step(20)
+    running = work.start(*on_ray, FITS, "ours", "0", "110", "SIGKILL")
+    running.wait_for(lambda: running.journal("checkpoint"))  # the workers agree on a step some seconds ahead
+    saved = running.progress().steps
+    running.wait_for_step(saved + 5)
     cluster.order("remove")
-    running.wait_for_step(30, attempt=2)
+    running.wait_for_step(saved + 10, attempt=2)
     cluster.order("add")
     ended = running.finish(SECONDS)
     assert ended.returncode == 0, ended.stderr[-3000:]
