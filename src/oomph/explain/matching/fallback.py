@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from oomph.explain.evidence.evidence import Evidence
@@ -261,10 +261,15 @@ class LastError:
     def gaps(self) -> tuple[LogGap, ...]:
         """The parts of the last traceback that the log lacks because it was cut."""
         if self.tracebacks.is_open:
-            return (LogGap("error", self._last_line),)
+            return () if self._raised is not None or self._pasted else (LogGap("error", self._last_line),)
         if self._raised is None and self._pasted_fact is not None and not self._place:
             return (LogGap("start of the traceback" if self._frame else "traceback", self._pasted_fact.line),)
         return ()
+
+    def error_follows(self, shown: Iterable[Evidence]) -> bool:
+        """True if one of these facts is the error of the traceback that seems to lack one: the log's last line."""
+        lines = {fact.line for fact in shown if fact.source == "log" and not fact.text.startswith((" ", "\t"))}
+        return self.tracebacks.is_open and self._last_line is not None and self._last_line in lines
 
     @property
     def where(self) -> str:

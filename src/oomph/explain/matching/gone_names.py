@@ -211,6 +211,9 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
         if library.versions != VersionRange() or life.since == library.names.releases[0]:
             return None  # it should be there; see `incomplete_installation`
         return Remedy(f"{wanted} is there from {library.title} {_written(life.since)} on: install that or a later one")
+    if life is not None and library.versions.is_before(life.since):
+        release = f"{library.title if life.since >= _KERAS_3 else 'TensorFlow'} {_written(life.since)}"
+        return Remedy(f"{release} has {wanted}, and this one is older: install that or a later one")
     was = f"{wanted} was last in {library.title} {_written(life.until)}" if life else f"there is no {wanted}"
     if (above := _emptied_into(wanted, library)) is not None:
         return Remedy(f"Write {above} in place of {wanted}, whose names are there now: {was}")
