@@ -142,7 +142,7 @@ def advice_for(
     if of_shapes is not None or incomplete is not None or (situation is not None and situation.error is not None):
         specific = [each for each in specific if each.fit == "fits"]  # the figures and frames leave nothing to guess
         of_wording, of_page = [], []
-    if of_package or of_wheels:
+    if of_package or of_wheels or of_name is not None:
         of_page = []
     if of_package and facts.failing_package:
         specific, of_wording = _without_own_code(specific), _without_own_code(of_wording)
