@@ -111,3 +111,16 @@ def test_stateful_layer_without_a_batch_size_gets_its_remedy() -> None:
         "batch_shape=(batch, steps, features)"
         in diagnose_log(f"{frames}{frame}{message}\n".encode())[0].remedies[0].text
     )
+
+
+def test_weights_of_another_length_than_x_and_y_are_named() -> None:
+    lines = [
+        "ValueError: Data cardinality is ambiguous. Make sure all arrays have the same number of samples.'x' sizes: 80",
+        "'y' sizes: 80",
+        "'sample_weight' sizes: 100",
+    ]
+    head = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    model.fit(x, y)\n'
+    found = diagnose_log((head + "\n".join(lines) + "\n").encode())
+    assert "x and y have 80 samples, and sample_weight 100" in found[0].remedies[0].text
+    lines[2] = "'sample_weight' sizes: 80"
+    assert "sample_weight" not in diagnose_log((head + "\n".join(lines) + "\n").encode())[0].remedies[0].text
