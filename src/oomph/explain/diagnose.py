@@ -145,11 +145,13 @@ class _Reading:
         """Return the diagnoses from all evidence, with the facts and systems that it states."""
         self._stated = replace(self._facts.facts(), error=self._last.raised, gaps=self._last.gaps)
         systems, stated = self._systems.names, self._stated
-        error = self._last.error
+        error, found = self._last.error, self._diagnoses()
+        if self._last.error_follows(fact for each in found for fact in each.evidence):
+            stated = replace(stated, gaps=())
         return Diagnoses(
             (
                 each._replace(systems=systems, facts=stated, error=stated.error if error in each.evidence else None)
-                for each in self._diagnoses()
+                for each in found
             ),
             stated,
         )

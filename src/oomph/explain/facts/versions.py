@@ -104,6 +104,7 @@ _IMPLIED = (
     _Implied("tf_keras", "/tf_keras/", VersionRange(since=(2, 15))),
     _Implied("tensorflow", "external/local_xla", VersionRange(since=(2, 15))),
     _Implied("tensorflow", "tensorflow/stream_executor/", VersionRange(until=(2, 11))),
+    _Implied("tensorflow", "-packages/tensorflow_core/", VersionRange(until=(2, 1))),
     _Implied("tensorflow", "/tensorflow/python/keras/engine/", VersionRange(until=(2, 15))),
 )
 # Folders and files that only one generation of Keras has (compared: the wheels of 2.13 to 2.15, and 3.0 to 3.10).

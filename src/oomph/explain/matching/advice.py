@@ -53,6 +53,8 @@ _SIGNS_OF_KERAS_2 = ("tf_keras", "tf-keras", "LEGACY_KERAS")
 _AGAIN = ("--force-reinstall tensorflow", "uninstall -y tensorflow")
 _OF_FILES = frozenset({"keras-version-mismatch", "checkpoint-failure", "removed-api", UNRECOGNISED, UNRELATED})
 """The faults that a saved model of another release shows."""
+_KERAS_CLASS = re.compile(r'custom_objects=\{"keras\.src\.')
+_VARIABLE = re.compile(r"(?<!set )(?<!\S)(?P<variable>[A-Z][A-Z0-9_]+=\S+) python")
 _QUOTED = re.compile(r"[`'\"]([^`'\"]+)[`'\"]")
 _NAME = re.compile(r"[A-Za-z_][\w.]{2,}")
 
@@ -140,13 +142,14 @@ def advice_for(
     if of_shapes is not None or incomplete is not None or (situation is not None and situation.error is not None):
         specific = [each for each in specific if each.fit == "fits"]  # the figures and frames leave nothing to guess
         of_wording, of_page = [], []
-    if of_package or of_wheels:
+    if of_package or of_wheels or of_name is not None:
         of_page = []
     if of_package and facts.failing_package:
         specific, of_wording = _without_own_code(specific), _without_own_code(of_wording)
     of_message = _of_message(error, [*specific, *of_wording], facts)
     fitting = [*_in_order(specific, of_message), *of_wording, *(each for each in of_page if each.fit != "general")]
-    given = tuple(_different(_by_manager(_pinned(each, facts), facts) for each in (*fitting, *of_page)))
+    of_system = (_on_windows(each) if "windows" in systems else each for each in (*fitting, *of_page))
+    given = tuple(_different(_by_manager(_pinned(each, facts), facts) for each in of_system))
     return given[: max(_ENOUGH, min(len(fitting), MOST)) if fitting else MOST]
 
 
@@ -242,9 +245,9 @@ def _applies(remedy: Remedy, systems: Set[str], facts: LogFacts) -> bool:
 def _is_refuted(remedy: Remedy, facts: LogFacts) -> bool:
     """True if the remedy brings what the log shows to be there already, or to have been tried."""
     said = f"{remedy.text} {remedy.command}"
-    if facts.uses == "Keras 2" and any(sign in said for sign in _SIGNS_OF_KERAS_2):
+    if _has_keras_2(facts) and any(sign in said for sign in _SIGNS_OF_KERAS_2):
         return True
-    if "custom_objects" in said and is_of_keras_itself(facts):
+    if "custom_objects" in said and (is_of_keras_itself(facts) or _KERAS_CLASS.search(said)):
         return True
     absent = {each.name for each in facts.missing_modules}
     lacks_tensorflow = any(each == "tensorflow" or each.startswith("tensorflow.python") for each in absent)
@@ -252,6 +255,18 @@ def _is_refuted(remedy: Remedy, facts: LogFacts) -> bool:
         return facts.version_of("tensorflow").since is not None
     tried = {each.removeprefix("tensorflow.") for each in absent if each.startswith("tensorflow.keras.")}
     return "tensorflow.keras" in said and any(each in said for each in tried)
+
+
+def _has_keras_2(facts: LogFacts) -> bool:
+    """True if the log shows that the Keras of its TensorFlow is Keras 2 already."""
+    is_newer = facts.version_of("keras").is_from((3,))
+    return facts.uses == "Keras 2" or (facts.version_of("tensorflow").is_before((2, 16)) and not is_newer)
+
+
+def _on_windows(advised: AdvisedRemedy) -> AdvisedRemedy:
+    """Write the command as the Windows shell takes it, without CUDA's packages, which have no wheels there."""
+    command = _VARIABLE.sub(r"set \g<variable>&& python", advised.remedy.command).replace("[and-cuda]", "")
+    return advised._replace(remedy=advised.remedy._replace(command=command))
 
 
 def _pinned(advised: AdvisedRemedy, facts: LogFacts) -> AdvisedRemedy:

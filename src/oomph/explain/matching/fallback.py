@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from oomph.explain.evidence.evidence import Evidence
@@ -33,7 +33,7 @@ WORDS = frozenset({"Epoch", "Exception", "REQUIRES", "rendezvous", "Rendezvous",
 }
 
 _SURVIVED = lazy_pattern(r"Epoch \d+/\d+")
-_RAISED = lazy_pattern(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::|\Z|\n)")
+_RAISED = lazy_pattern(r"(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?: ?:|\Z|\n)")
 _ENDED_ON_PURPOSE = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 # An exception that mentions the underlying libraries is not the user's own, whatever its Python type.
 _FOREIGN = lazy_pattern(
@@ -48,7 +48,8 @@ _CUT_OUT = lazy_pattern(
 # The same for a plain Python error, in which case it is unknown which code raised it.
 _PASTED = lazy_pattern(
     r"\s{0,4}(?:(?:tensorflow[\w.]*\.)?OperatorNotAllowedInGraph"
-    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?:: |\Z)|\s{{0,4}}Exception: [A-Z]"
+    rf"|{'|'.join(f'{_PYTHON} {_SCRIPTS_OWN}'.split(' '))})Error(?: ?: |\Z)|\s{{0,4}}Exception: [A-Z]"
+    r"|(?:[a-z_]\w{0,40}\.){1,8}[A-Z]\w{0,60}(?:Error|Exception): \S"
 )
 # Python's messages for such errors, on lines without the class, as people often copy them.
 _SAID = {
@@ -63,6 +64,8 @@ _SAID = {
     "NameError": lazy_pattern(r"(?:global )?name '\w{1,80}' is not defined\b"),
     "ImportError": lazy_pattern(r"cannot import name '|[Nn]o module named '?\w"),
 }
+# The same within a sentence: "I get `Adam` object has no attribute `minimise`".
+_TOLD = lazy_pattern(r"[`'\"](?P<class>[A-Z]\w{1,60})[`'\"] object has no attribute [`'\"](?P<name>\w{1,60})[`'\"]")
 _SAID_WORDS = (
     " argument",
     "unhashable",
@@ -100,7 +103,7 @@ _REFUSED = lazy_pattern(
     r"|cannot be interpreted as an integer|required positional argument|must compile your model|not yet been built"
     r"|Graph disconnected|No such layer|no loss to optimize|has never been called|must override `get_config`"
     r"|to HDF5 format requires|EagerTensor without building|identifier: |in read-only mode"
-    r"|import pydot|'NoneType' object (?:is|has)"
+    r"|import pydot|'NoneType' object (?:is|has)|'(?:list|dict|set|tuple|str|int|float|bool)' object has no attribute '"
     r"|Error: module '(?!tensorflow|keras|numpy)[\w.]{1,80}' has no attribute|from 'scipy"
 )
 _OBJECT = lazy_pattern(r"AttributeError: '(?P<class>[A-Z]\w{1,60})' object has no attribute '")
@@ -261,10 +264,15 @@ class LastError:
     def gaps(self) -> tuple[LogGap, ...]:
         """The parts of the last traceback that the log lacks because it was cut."""
         if self.tracebacks.is_open:
-            return (LogGap("error", self._last_line),)
+            return () if self._raised is not None or self._pasted else (LogGap("error", self._last_line),)
         if self._raised is None and self._pasted_fact is not None and not self._place:
             return (LogGap("start of the traceback" if self._frame else "traceback", self._pasted_fact.line),)
         return ()
+
+    def error_follows(self, shown: Iterable[Evidence]) -> bool:
+        """True if one of these facts is the error of the traceback that seems to lack one: the log's last line."""
+        lines = {fact.line for fact in shown if fact.source == "log" and not fact.text.startswith((" ", "\t"))}
+        return self.tracebacks.is_open and self._last_line is not None and self._last_line in lines
 
     @property
     def where(self) -> str:
@@ -407,7 +415,11 @@ def _pasted_error(text: str) -> str:
         return text
     if any(word in text for word in _SAID_WORDS):
         bare = text.strip(' \t`*>"')
-        return next((f"{name}: {bare}" for name, said in _SAID.items() if said.match(bare)), "")
+        if (said := next((f"{name}: {bare}" for name, said in _SAID.items() if said.match(bare)), "")) != "":
+            return said
+        told = _TOLD.search(text) if "object has no attribute" in text else None
+        if told is not None and _NO_REPORT.search(text[: told.start()]) is None:
+            return f"AttributeError: '{told['class']}' object has no attribute '{told['name']}'"
     return ""
 
 

@@ -6,6 +6,7 @@ argument another was replaced. No wording and no version is written down here.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
@@ -73,6 +74,8 @@ _KERAS_3: Version = (3, 0)
 _TENSORFLOW_2: Version = (2,)
 _OLD_BACKEND = "keras.backend."
 _LAST_OF_KERAS_2: Version = (2, 15)
+_NEARLY = 0.97
+"""The similarity, in difflib's measure, from which a dotted name is another one with a letter too many or too few."""
 
 
 class _Library(NamedTuple):
@@ -211,6 +214,9 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
         if library.versions != VersionRange() or life.since == library.names.releases[0]:
             return None  # it should be there; see `incomplete_installation`
         return Remedy(f"{wanted} is there from {library.title} {_written(life.since)} on: install that or a later one")
+    if life is not None and library.versions.is_before(life.since):
+        release = f"{library.title if life.since >= _KERAS_3 else 'TensorFlow'} {_written(life.since)}"
+        return Remedy(f"{release} has {wanted}, and this one is older: install that or a later one")
     was = f"{wanted} was last in {library.title} {_written(life.until)}" if life else f"there is no {wanted}"
     if (above := _emptied_into(wanted, library)) is not None:
         return Remedy(f"Write {above} in place of {wanted}, whose names are there now: {was}")
@@ -218,7 +224,7 @@ def _of_name(module: str, name: str, facts: LogFacts, *, is_module: bool) -> Rem
         spelled = f"tf.{place}" if module.startswith(("tensorflow", "tf")) and place.startswith("keras") else place
         return Remedy(f"Write {spelled}: {was}")
     if life is None:
-        return None
+        return _respelt(wanted, library)
     if library.title == "Keras":
         return Remedy(f"Keep Keras 2 for this program: {was}, and nothing replaces it", KEEP_KERAS_2)
     return _earlier_tensorflow(was, life, facts)
@@ -234,6 +240,13 @@ def _earlier_tensorflow(was: str, life: NameLifetime, facts: LogFacts) -> Remedy
         )
     pythons = ", ".join(f"3.{minor}" for minor in pythons_of(life.until))
     return Remedy(f"Keep TensorFlow {release} for this program, with Python {pythons}: {was}")
+
+
+def _respelt(wanted: str, library: _Library) -> Remedy | None:
+    """Return the remedy for a name that is spelled almost like another one of its module, or None."""
+    module = wanted.rpartition(".")[0]
+    near = difflib.get_close_matches(wanted, list(library.names.within(module)), 1, _NEARLY)
+    return Remedy(f"Write {near[0]}: {wanted} is a misspelling of it") if near else None
 
 
 def _emptied_into(wanted: str, library: _Library) -> str | None:

@@ -33,7 +33,7 @@ def question_between(
     """
     if len(advice) < 2:
         return None
-    for number, each in enumerate(advice, 1):
+    for number, each in enumerate(advice[:1] if advice[0].fit == "fits" else advice, 1):
         for text in each.remedy.unless:
             asked = condition(text)
             if asked.command and asked.is_open(facts):

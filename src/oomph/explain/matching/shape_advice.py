@@ -11,7 +11,10 @@ from oomph.files.patterns import lazy_pattern
 
 _CHANNELS = {1, 3, 4}
 _WITH_BATCH = 2
-_SIZES = lazy_pattern(r"x sizes: (?P<x>\d[\d, ]*?) *y sizes: (?P<y>\d[\d, ]*)")
+_SIZES = lazy_pattern(
+    r"\bx'? sizes: (?P<x>\d[\d, ]*?)\s*'?y'? sizes: (?P<y>\d[\d, ]*?)\s*"
+    r"(?:'?sample_weight'? sizes: (?P<weights>\d+)|\Z|[^\d, ])"
+)
 _IMAGES = 4
 """The number of axes of a batch of images."""
 
@@ -43,6 +46,12 @@ def _of_cardinality(message: str) -> str:
                 f"{name} is a list with one array for each sample, which Keras takes for as many inputs or outputs: "
                 f"make it one array, np.array({name}) or np.concatenate({name})"
             )
+    weights = found["weights"]
+    if weights is not None and x == y and x != [int(weights)]:
+        return (
+            f"x and y have {found['x']} samples, and sample_weight {weights}: give it one weight for each sample, cut "
+            f"as x and y were cut, such as by train_test_split(x, y, weights)"
+        )
     return ""
 
 

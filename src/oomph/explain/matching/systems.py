@@ -42,6 +42,7 @@ _MACHINES = (
             ".dll",
             ".pyd",
             "WinError",
+            "python.exe",
             "win_amd64",
             "Windows",
             "0xC0000",
@@ -51,7 +52,8 @@ _MACHINES = (
         ),
         lazy_pattern(
             r"(?<![A-Za-z0-9])[A-Za-z]:\\|(?<!\S)\.\\tensorflow\b|\b[A-Z]:/(?:Users|Program)|\w\.(?:dll|pyd)\b"
-            r"|\bWinError\b|\bwin_amd64\b|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows"
+            r"|\bWinError\b|\bpython\.exe\b|\bwin_amd64\b"
+            r"|Windows fatal exception|0xC0000\w|-10737\d{5}\b|native Windows"
             r"|\bDLL load failed|: The system cannot find"
         ),
     ),
