@@ -77,7 +77,7 @@ def test_fit_is_monitored_but_neither_planned_nor_checked(work):
     assert ended.stdout.count("ExamineError the model is one of Keras 2, which oomph cannot examine") == 2
     assert _GUARDED in ended.stderr
     assert _UNGUARDED not in ended.stderr
-    assert "train.py:13 trains with Keras 2: recovered in process, not checkpointed" in ended.stderr
+    assert "train.py:13 trains with Keras 2: batches that do not fit are split where possible" in ended.stderr
     assert (ended.summary["exactness"], ended.returncode) == ("unguarded", 0)
 
 
