@@ -47,7 +47,8 @@ _STEPPING = (Phase.FIRST_STEP, Phase.STEP, Phase.EPOCH_START)
 """The phases of a fit in which a step may be traced; a nested trace is part of the outer one."""
 
 
-_seen_by: dict[int, _Seen] = {}
+_seen_by: weakref.WeakValueDictionary[int, _Seen] = weakref.WeakValueDictionary()
+"""What the watchers of a session share, by the session's id, for as long as one of them is installed."""
 
 
 def watch_runtime(session: Session) -> None:
@@ -65,7 +66,7 @@ def watch_loops(session: Session) -> None:
 
 def _seen_in(session: Session) -> _Seen:
     """Return what all watchers of a session share: an error that two of them see is reported once."""
-    return _seen_by.setdefault(id(session), _Seen(session))  # which keeps the session, and so its id
+    return _seen_by.setdefault(id(session), _Seen(session))
 
 
 class _Seen:
