@@ -12,7 +12,7 @@ from oomph.files.patterns import lazy_pattern
 _CHANNELS = {1, 3, 4}
 _WITH_BATCH = 2
 _SIZES = lazy_pattern(
-    r"\bx'? sizes: (?P<x>\d[\d, ]*?)\s*'?y'? sizes: (?P<y>\d[\d, ]*?)\s*"
+    r"\bx'? sizes: (?P<x>\d+(?:, \d+)*)\s{0,9}'?y'? sizes: (?P<y>\d+(?:, \d+)*)\s{0,9}"
     r"(?:'?sample_weight'? sizes: (?P<weights>\d+)|\Z|[^\d, ])"
 )
 _IMAGES = 4
