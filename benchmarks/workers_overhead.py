@@ -55,10 +55,11 @@ def worker(rounds: int, names: list[str]) -> None:
 def _with_borders(strategy: Any, switch: Any) -> Iterator[None]:
     """Let the trainings within the block save and stop together with those of the other worker."""
     from oomph.keras_bridge.runtime.patching import replaced
-    from oomph.protocol.borders import BorderFile, CommonBorders
+    from oomph.protocol.border_boards import MappedBorderBoard
+    from oomph.protocol.borders import CommonBorders
 
     rank = strategy.cluster_resolver.task_id
-    borders = CommonBorders(BorderFile(Path(os.environ["BORDERS"]), 1, rank, 2), rank)
+    borders = CommonBorders(MappedBorderBoard(Path(os.environ["BORDERS"]), 1, rank, 2), rank)
     with replaced(switch.fits, "common_borders", lambda strategy: borders):
         yield
 
